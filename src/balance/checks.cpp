@@ -32,8 +32,8 @@ void require_valid_num_groups(std::int64_t k) {
 
 namespace {
 
-/// Returns the sum of the counts. Throws InputError if a count is invalid, and LimitError if it is above the
-/// limit.
+/// Returns the sum of the counts. Throws InputError if a count is invalid, and LimitError if a count is above
+/// limits.max_items.
 std::int64_t checked_total_count_within(BinItems items, BinLimits limits) {
   const auto n = static_cast<std::int64_t>(items.sizes.size());
   const auto require_fit = [&](Item item, std::int64_t count) {

@@ -23,9 +23,9 @@ struct Load {
   std::int64_t count = 0;
 };
 
-/// Returns the total size and count. Throws InputError for negative sizes, counts below 1, sums that reach
-/// `sum_limit`, and lists of different lengths. Throws LimitError naming the first item that does not fit in
-/// an empty bin.
+/// Returns the total size and count of the items. Throws InputError for negative sizes, counts below 1, sums
+/// that reach `sum_limit`, and lists of different lengths. Throws LimitError naming the first item that does
+/// not fit in an empty bin.
 Load checked_load_within(BinItems items, BinLimits limits);
 
 /// Returns whether all groups are within the limits.

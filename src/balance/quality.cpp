@@ -43,8 +43,8 @@ Cost crowding_bound(const RankedCosts& costs, std::int64_t k, std::int64_t fewes
   return bound;
 }
 
-/// Returns the bound from the t largest items. These items are in at most t groups; t groups that contain
-/// them have at least t (fewest - 1) other items.
+/// Returns the bound that follows from the t largest items, maximized over t. These items are in at most t
+/// groups; t groups that contain them have at least t (fewest - 1) other items.
 Cost shared_group_bound(const RankedCosts& costs, std::int64_t k, std::int64_t fewest) {
   Cost bound = 0;
   for (std::int64_t t = 1; t <= std::min(k, costs.size()); ++t) {

@@ -15,8 +15,9 @@ class AttentionEntries {
  public:
   explicit AttentionEntries(const PackedLayout& segments) : segments_(segments) {}
 
-  /// Adds one run of a segment. The rows of the run are the queries. The keys are the true rows of its
-  /// ancestors (`tokens_before`, outermost first), then the segment's own rows up to the end of the run.
+  /// Adds the entry for one run of rows of a segment. The rows of the run are the queries. The keys are the
+  /// true rows of the segment's ancestors (`tokens_before`, outermost first), then the segment's own rows up
+  /// to the end of the run.
   void add(std::int64_t segment, RowRange run, std::span<const std::int64_t> tokens_before) {
     std::int64_t keys_before = 0;
     for (const std::int64_t s : tokens_before) {

@@ -22,8 +22,9 @@ void derive_labels(const PackedLayout& layout, CpRank rank, std::span<const std:
                    std::span<const std::int64_t> halo, std::int64_t label_pad, std::span<std::int64_t> out);
 
 /// Derives, for each row, the token `ahead` rows later in the same sequence, or `pad` after the end of the
-/// sequence and in pad rows. For labels, `ahead` is 1. `halo` has, for each run, the `reach` tokens that
-/// follow it (ignored after the end of the sequence). Precondition: 1 <= ahead <= reach.
+/// sequence and in pad rows. For labels, `ahead` is 1. `halo` has, for each entry of packed_runs(layout,
+/// rank), the `reach` tokens that follow the run (ignored after the end of the sequence). Precondition: 1 <=
+/// ahead <= reach.
 void derive_tokens_ahead(const PackedLayout& layout, CpRank rank, std::span<const std::int64_t> local_tokens,
                          std::span<const std::int64_t> halo, std::int64_t reach, std::int64_t ahead,
                          std::int64_t pad, std::span<std::int64_t> out);
@@ -32,16 +33,16 @@ void derive_tokens_ahead(const PackedLayout& layout, CpRank rank, std::span<cons
 void derive_padding_mask(const PackedLayout& layout, CpRank rank, std::span<std::uint8_t> out);
 
 /// Derives the loss mask, shifted like the labels: 1 if the label is a response token, 0 otherwise.
-/// `prompt_lengths` has one entry per sequence. Row t of a sequence of n tokens gets 1 if prompt <= t+1+ahead
-/// < n. `ahead` is 0 for the labels and 1 for the tokens after the labels.
+/// `prompt_lengths` has one entry per sequence. Row t of a sequence with n tokens and prompt length p gets 1
+/// if p <= t+1+ahead < n. `ahead` is 0 for the labels and 1 for the tokens after the labels.
 void derive_loss_mask(const PackedLayout& layout, CpRank rank, std::span<const std::int64_t> prompt_lengths,
                       std::span<float> out, std::int64_t ahead = 0);
 
-/// Spreads the routes of pad rows evenly over all experts. A row has row_elements elements, a multiple of
-/// `slots`; each group of `slots` elements gets the same `slots` consecutive expert numbers, modulo
-/// `experts`. The rank's next pad row continues with the next numbers; different ranks begin at different
-/// experts. Rows of tokens are not changed. If `all_rows` is set, all rows are treated as pad rows.
-/// Precondition: 1 <= slots <= experts.
+/// Spreads the routes of pad rows (the numbers of the experts to which an MoE router sends them) evenly over
+/// all experts. A row has row_elements elements, a multiple of `slots`; each group of `slots` elements gets
+/// the same `slots` consecutive expert numbers, modulo `experts`. The rank's next pad row continues with the
+/// next numbers; different ranks begin at different experts. Rows of tokens are not changed. If `all_rows` is
+/// set, all rows are treated as pad rows. Precondition: 1 <= slots <= experts.
 template <typename T>
 void spread_routes_of_pad_rows(const PackedLayout& layout, CpRank rank, bool all_rows,
                                std::int64_t row_elements, std::int64_t slots, std::int64_t experts,

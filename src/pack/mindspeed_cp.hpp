@@ -21,8 +21,8 @@ struct MindSpeedCp {
   int size = 1;  ///< `context_parallel_size`
   MindSpeedCpAlgorithm algorithm = MindSpeedCpAlgorithm::ring;
   int ulysses_degree = 1;  ///< `ulysses_degree_in_cp`, for hybrid only
-  /// Whether `reset_attention_mask` is set and the mask is causal, for ring only. If so, each packed sequence
-  /// is cut separately, in zigzag order.
+  /// Whether `reset_attention_mask` is set and the mask is causal. If so, ring cuts each packed sequence
+  /// separately, in zigzag order. The other algorithms ignore this.
   bool cut_each_sequence = false;
 
   friend constexpr bool operator==(const MindSpeedCp&, const MindSpeedCp&) = default;

@@ -53,7 +53,8 @@ std::size_t ragged_offset(const PackedLayout& layout, const PackedRun& run, std:
   return static_cast<std::size_t>(row) * row_bytes;
 }
 
-/// Returns the byte offset, in a rank's rows, of the first of these sequences.
+/// Returns the byte offset in a rank's packed rows at which the first of `sequences` begins, or the size of
+/// these rows if the range begins after the last sequence.
 std::size_t local_offset(const PackedLayout& layout, SequenceRange sequences, std::size_t row_bytes) {
   const bool none = sequences.begin == layout.size();
   return bytes_of(none ? layout.local_rows() : layout.local_range(sequences.begin).begin, row_bytes);
@@ -76,7 +77,8 @@ void require_matching_sequences(const PackedLayout& layout,
   }
 }
 
-/// Fills a rank's rows. source_of(run) returns the address of the run's first row.
+/// Fills the packed rows `local` of CP rank `rank`. source_of(run) must return the address of the source of
+/// the run's first row.
 template <typename SourceOf>
 void pack_from(const PackedLayout& layout, CpRank rank, std::size_t row_bytes, SourceOf source_of,
                Sources sources, std::span<const std::byte> pad_row, std::span<std::byte> local,
@@ -98,8 +100,8 @@ std::int64_t num_useful_threads(std::int64_t threads, std::size_t bytes) {
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(bytes / least_bytes), 1, threads);
 }
 
-/// Returns the first sequence that begins at or after row num_rows / parts * part. For the end of the last
-/// part, returns the number of sequences.
+/// Returns the first sequence that begins at or after row num_rows / parts * part. If part == parts, returns
+/// the number of sequences.
 std::int64_t first_sequence_of_part(const PackedLayout& layout, std::int64_t part, std::int64_t parts) {
   if (part == parts) return layout.size();
   const std::int64_t row = layout.cu_seqlens_padded().back() / parts * part;

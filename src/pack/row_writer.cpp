@@ -11,7 +11,8 @@
 namespace evenkeel {
 namespace {
 
-// Small enough for the L1 cache, but large enough to be written at full speed.
+// Size of a RowWriter's block of pad rows: small enough for the L1 cache, but large enough to be written at
+// full speed.
 constexpr std::size_t pad_block_bytes = 4096;
 
 }  // namespace

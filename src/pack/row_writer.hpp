@@ -21,7 +21,7 @@ namespace evenkeel {
 
 /// Throws InputError naming `what` unless a buffer has the needed number of bytes.
 void require_bytes(std::size_t actual, std::size_t needed, const char* what);
-/// Same, but the required number of bytes is the product of `factors`, which may exceed 64 bits.
+/// Same as above, but the required number of bytes is the product of `factors`, which may exceed 64 bits.
 void require_bytes(std::size_t actual, std::initializer_list<std::size_t> factors, const char* what);
 
 /// Writes copies of one pad row. Does not own the row, which must outlive this object.
@@ -41,10 +41,10 @@ class RowFill {
  private:
   std::span<const std::byte> pad_row_;
   std::size_t row_bytes_;
-  bool uniform_;  // whether all bytes of the row are equal, so that a single memset is enough
+  bool uniform_;  // whether all bytes of the pad row are equal, so that a single memset is enough
 };
 
-/// Memory locations of the source rows of a call's runs.
+/// Memory layout of the source rows of successive RowWriter::copy() calls.
 enum class Sources : std::uint8_t {
   /// Each source begins approximately where an earlier source ended, which another writer may have copied.
   consecutive,
@@ -103,7 +103,7 @@ class RowWriter {
   Sources sources_;
   RunQueue queue_;  // used only for scattered sources
 
-  std::vector<std::byte> pad_block_;  // several pad rows
+  std::vector<std::byte> pad_block_;  // copies of the pad row; used only with streaming stores
   LineWriter lines_;                  // used only with streaming stores
 };
 

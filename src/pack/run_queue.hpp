@@ -80,7 +80,8 @@ class RunQueue {
   [[nodiscard]] Waiting& at(std::size_t number) noexcept { return waiting_[number % capacity]; }
   [[nodiscard]] const Waiting& at(std::size_t number) const noexcept { return waiting_[number % capacity]; }
 
-  /// Returns at most `count` lines of one run that have not been prefetched yet; empty if all have been.
+  /// Returns at most `count` source lines of one run that have not been prefetched yet, and counts them as
+  /// prefetched. Returns an empty range if all lines of all runs have been prefetched.
   [[nodiscard]] Lines next_lines(std::size_t count) noexcept {
     while (fetching_ != end_) {
       const SourceRun& run = at(fetching_).run;
@@ -97,8 +98,9 @@ class RunQueue {
     return {};
   }
 
-  /// Prefetches up to `distance` bytes ahead. Otherwise prefetching would fall behind, since run sizes are
-  /// not multiples of the cache-line size.
+  /// Prefetches lines of the queued runs until `distance` bytes after the start of the front run are covered.
+  /// With store_lines() only, prefetching would fall behind, since run sizes are not multiples of the
+  /// cache-line size.
   void prefetch_to_distance() noexcept {
     const std::size_t goal = (empty() ? pushed_ : at(begin_).position) + distance;
     while (fetching_ != end_ && at(fetching_).position + fetched_ < goal) {
@@ -108,12 +110,13 @@ class RunQueue {
   }
 
   std::array<Waiting, capacity> waiting_;
-  // Numbers of runs, counted from the first one that was pushed.
+  // Numbers of runs, counted from the first one that was pushed: the front run, the next run to push, and the
+  // next run to prefetch.
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::size_t fetching_ = 0;
   std::size_t fetched_ = 0;  // number of bytes of run fetching_ that were prefetched, in whole lines
-  std::size_t pushed_ = 0;   // total source bytes of all runs
+  std::size_t pushed_ = 0;   // total source bytes of all runs pushed so far
 };
 
 }  // namespace evenkeel

@@ -19,8 +19,8 @@ inline constexpr std::int64_t ignored_label = -100;
 
 /// Throws InputError if the name of the field is one of derived_names.
 void require_usable_name(const FieldSpec& spec);
-/// Throws InputError unless the fields from which others are derived (input_ids, labels, loss_mask and
-/// position_ids) have the required form.
+/// Throws InputError if the field is input_ids, labels, loss_mask or position_ids, from which other fields
+/// are derived, and does not have the required form.
 void require_usable_form(const FieldSpec& spec);
 
 /// Throws InputError if two fields have the same name, or if a field has the name of another field's offsets.

@@ -20,7 +20,7 @@ struct ArrivalFigure {
   Of of;
   bool grows;
   const char* report;  ///< key in `arrivals` of report.json, metrics.jsonl and report.html
-  const char* metric;  ///< Prometheus name without the prefix
+  const char* metric;  ///< name of the Prometheus metric without the prefix
   /// Prometheus label that distinguishes the values of the figure; null if the figure has only one value.
   const char* label;
   const char* help;  ///< Prometheus help text

@@ -12,12 +12,13 @@
 
 namespace evenkeel {
 
-/// Content of a page, apart from its profiles.
+/// Content of a report page, apart from its profiles (see RunPicture).
 struct PageSubject {
   enum class Kind : std::uint8_t {
     run,
     plan,
-    /// Comparison of the strategies in `ways`. Each strategy that has a picture is shown as a profile.
+    /// Comparison of the strategies in `ways`. Each strategy for which there is a RunPicture is shown as a
+    /// profile.
     comparison,
   };
 
@@ -33,7 +34,8 @@ struct PageSubject {
   /// them.
   nlohmann::json ways{};
   std::string conclusion{};
-  std::optional<ArrivalFigures> arrivals{};  ///< present if samples arrive during training
+  /// Figures of the buffer; nullopt unless samples arrive during training.
+  std::optional<ArrivalFigures> arrivals{};
 };
 
 /// Returns a one-line title for the page, such as "Report of a run: NAME".

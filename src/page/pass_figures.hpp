@@ -25,8 +25,8 @@ using PhaseTimes = std::array<double, phase_names.size()>;
 
 struct SharingSavings;
 
-/// Figures of one pass over a step's samples, aggregated over all ranks. `figures_of_a_pass` lists all
-/// members.
+/// Figures of one pass over a step's samples (such as log_prob or update), aggregated over all ranks.
+/// `figures_of_a_pass` lists all members.
 struct PassFigures {
   std::int64_t samples = 0;
   std::int64_t tokens = 0;        ///< number of true tokens (without padding)
@@ -42,27 +42,31 @@ struct PassFigures {
   RepeatedTokens repeated{};
 
   std::int64_t micro_batches = 0;  ///< number of micro-batches per DP rank (K)
-  std::int64_t lower_bound = 0;    ///< lower bound on `micro_batches`: the maximum over all DP ranks
-  std::int64_t empty = 0;          ///< number of empty micro-batches over all DP ranks
-  /// Number of micro-batches above the cap, over all DP ranks; 0 unless a preset makes such micro-batches.
+  /// Lower bound on `micro_batches`: the maximum of the DP ranks' lower bounds.
+  std::int64_t lower_bound = 0;
+  std::int64_t empty = 0;  ///< number of empty micro-batches over all DP ranks
+  /// Number of micro-batches with more rows than micro_batch.max_tokens, over all DP ranks; 0 unless a preset
+  /// makes such micro-batches.
   std::int64_t above_cap = 0;
   std::int64_t widest = 0;  ///< number of rows of the largest micro-batch of any DP rank
 
-  double max_over_mean_before = 1;  ///< max/mean ratio of work if samples were assigned in source order
+  /// Max/mean ratio of the DP ranks' work if samples were assigned in source order.
+  double max_over_mean_before = 1;
   StepBalance balance;  ///< balance of the planned work, or of the planned time if DP ranks have speeds
   /// Like max_over_mean_before, for the encoder's work; used only if this work is also balanced.
   double encoder_before = 1;
-  double encoder = 1;  ///< max/mean ratio of the encoder's work as planned
+  double encoder = 1;  ///< max/mean ratio of the DP ranks' encoder work as planned
 
   // The members below are zero for a plan that has not been executed. Means over ranks may be summed over
   // phases and steps: the sum does not exceed the wall-clock time.
-  PhaseTimes seconds{};       ///< mean over ranks
+  PhaseTimes seconds{};       ///< time of each phase; mean over ranks
   PhaseTimes slowest{};       ///< time of the slowest rank in each phase
   double waited = 0;          ///< part of `seconds` during which the trainer waited; mean over ranks
   double longest_waited = 0;  ///< maximum of `waited` over all ranks
   std::int64_t sent_bytes = 0, node_bytes = 0, kept_bytes = 0, copied_bytes = 0;  ///< see ExchangeVolume
   std::int64_t forwarded_bytes = 0, node_messages = 0;
-  std::int64_t peak_bytes = 0;  ///< maximum size of columns so far, on the rank with the largest columns
+  /// Maximum number of bytes of column memory so far, on the rank with the most.
+  std::int64_t peak_bytes = 0;
 };
 
 /// Counts the tokens that carry loss and the samples without such tokens, and adds both counts to `figures`.

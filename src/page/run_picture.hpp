@@ -78,7 +78,8 @@ struct KeptStep {
   std::vector<DpRankPicture> dp_ranks;
 };
 
-/// Data of all passes of a run under one profile. Memory grows by only one StepPoint per step.
+/// Data of all passes of a run under one profile: a kind of pass, such as log_prob, or a strategy of a
+/// comparison. Memory grows by only one StepPoint per step.
 class RunPicture {
  public:
   /// Maximum number of steps whose micro-batches are kept: the first and the latest step, and the steps with
@@ -107,8 +108,8 @@ class RunPicture {
   [[nodiscard]] double longest_time() const noexcept { return longest_time_; }
   [[nodiscard]] double meeting_time() const noexcept { return meeting_time_; }
   [[nodiscard]] double mean_time() const noexcept;
-  /// Return the number of steps in which a single sample takes longer than a DP rank's mean work (giant), or
-  /// takes longer than an average micro-batch by more than 2 % (large).
+  /// Return the number of steps in which a single sample takes longer than the mean time of a DP rank
+  /// (giant), or more than 2 % longer than an average micro-batch (large).
   [[nodiscard]] std::int64_t num_giant_sample_steps() const noexcept { return giants_; }
   [[nodiscard]] std::int64_t num_large_sample_steps() const noexcept { return large_; }
 
@@ -126,7 +127,8 @@ class RunPicture {
   std::vector<StepPoint> points_;
   PassTotals totals_;
   std::optional<KeptStep> first_, latest_;
-  std::vector<KeptStep> worst_;  // in descending order of `waiting`
+  // The kept steps other than the first and the latest, in descending order of `waiting`.
+  std::vector<KeptStep> worst_;
   double longest_time_ = 0, meeting_time_ = 0;
   std::int64_t giants_ = 0, large_ = 0;
 };

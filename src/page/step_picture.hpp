@@ -47,7 +47,7 @@ struct DpRankPicture {
 struct RankPicture {
   PhaseTimes seconds{};
   double waited = 0;            ///< part of `seconds` during which the rank's trainer waited
-  std::int64_t peak_bytes = 0;  ///< maximum size of the rank's columns so far
+  std::int64_t peak_bytes = 0;  ///< maximum number of bytes of the rank's column memory so far
   std::int64_t sent_bytes = 0;  ///< bytes sent to other ranks
   std::int64_t kept_bytes = 0;  ///< bytes that stay on the rank
 };
@@ -58,7 +58,7 @@ struct LinkPicture {
   static constexpr int max_lines = 64;
 
   int ranks = 0;                    ///< number of world ranks
-  int ranks_per_line = 1;           ///< size of a group; the last group may be smaller
+  int ranks_per_line = 1;           ///< number of ranks per row or column; the last one may have fewer
   std::vector<std::int64_t> bytes;  ///< in row-major order; rows are senders, columns are receivers
 
   [[nodiscard]] static LinkPicture for_ranks(int ranks);
@@ -81,7 +81,7 @@ struct PlanningPicture {
   /// Whether balance.strategy: grid could be tried: the step is not planned as a grid, but the other settings
   /// allow it.
   bool may_be_a_grid = false;
-  std::string cost;  ///< description of work, such as "tokens"
+  std::string cost;  ///< description of the cost model, such as "tokens"
 };
 
 /// Data of all ranks about one pass over a step, for the report page.

@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::int64_t no_room = -1;
 
-/// Finds the earliest bin that has room, using a tree of maxima over the remaining sizes of all bins. A bin
-/// at its count limit has no room. If all items have a count of 1, every bin with room by size also has room
-/// by count, so a search takes O(log n).
+/// Finds the earliest bin that has room, using a binary tree whose nodes store the most room of any bin below
+/// them. A bin at its count limit has no room. If all items have a count of 1, every bin with room by size
+/// also has room by count, so a search takes O(log n).
 class EarliestRoom {
  public:
   EarliestRoom(std::size_t bins, BinLimits limits)

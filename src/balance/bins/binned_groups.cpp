@@ -142,7 +142,8 @@ class BinnedSearch {
   }
 
   /// Improves `start` by exchanges that keep each group within `bins` bins or, if a group already needs more,
-  /// by exchanges under unlimited_bin_rules(). Offers the result. Does nothing if `start` is empty.
+  /// by exchanges under unlimited_bin_rules(). Passes the result to offer(). Does nothing if `start` is
+  /// empty.
   void improve_and_offer(const Partition& start, std::int64_t bins) {
     if (start.size() != shape_.groups) return;
     if (std::ranges::max(bin_counts_of_groups(start)) > bins) {
@@ -165,7 +166,8 @@ class BinnedSearch {
     const Cost goal = goal_ + shape_.bin_cost * all_bins_ / shape_.groups;
     offer(improve_by_exchanges(best, unlimited_bin_rules(), goal));
     if (!(even == best)) offer(improve_by_exchanges(even, unlimited_bin_rules(), goal));
-    // With more items, the remaining starts improve the result too little for the time they take.
+    // If there are more items than this, the remaining starts improve the result too little for the time they
+    // take.
     constexpr std::size_t most_items = 4096;
     if (costs_.size() > most_items) return;
     offer(improve_by_exchanges(distribute_bins(best_fit_decreasing(items_, shape_.limits)),
@@ -179,8 +181,8 @@ class BinnedSearch {
       assign_and_offer((fewest + more) * multiple);
   }
 
-  /// Deals the items to groups with `bins` bins in total, exchanges items between the groups, and offers the
-  /// result.
+  /// Assigns the items to groups that have `bins` bins in total, improves the groups by exchanges, and passes
+  /// the result to offer().
   void assign_and_offer(std::int64_t bins) {
     const Cost goal = goal_ + shape_.bin_cost / shape_.groups * bins;
     if (goal >= best_end_) return;
@@ -201,7 +203,7 @@ class BinnedSearch {
   const BinnedGroups& shape_;
   Cost goal_;
   std::int64_t all_bins_ = 0;  ///< lower bound on the total number of bins
-  std::int64_t fewest_ = 1;    ///< lower bound on the maximum number of bins per group
+  std::int64_t fewest_ = 1;    ///< lower bound on the number of bins of the group with the most bins
   std::optional<Partition> best_;
   Cost best_end_ = 0;
   std::int64_t best_most_bins_ = 0;

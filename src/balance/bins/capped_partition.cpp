@@ -55,7 +55,7 @@ class MostEven {
   }
 
   [[nodiscard]] Cost goal() const { return goal_; }
-  /// Returns whether the largest sum is close enough to the bound to stop.
+  /// Returns whether the largest sum is close enough to max_sum_lower_bound() to stop.
   [[nodiscard]] bool is_even() const { return best_ && largest_ <= goal_; }
 
   void offer(Partition partition) {
@@ -94,8 +94,8 @@ class LimitedItems {
     sum_bound_ = sum_bound(balance_checks::checked_load_within(items, limits), limits);
   }
 
-  /// Returns a lower bound on the number of groups, which is computed on first use. Most plans never need it,
-  /// since they need exactly sum_bound_ groups.
+  /// Returns a lower bound on the number of groups, which is computed on first use. Most callers never need
+  /// it, since they find a packing into exactly sum_bound_ groups.
   [[nodiscard]] std::int64_t lower_bound() const {
     if (!lower_bound_) lower_bound_ = min_bins_lower_bound(items_, limits_);
     return *lower_bound_;
@@ -135,8 +135,8 @@ class LimitedItems {
     return std::max({lower_bound(), packed_size - probes, std::int64_t{1}});
   }
 
-  /// Returns the packing with the fewest groups that is found. The lower bound is equal to its number of
-  /// groups if the packing is proven to be minimal.
+  /// Returns the packing with the fewest groups that is found. If it is proven to be minimal,
+  /// FewestGroups::lower_bound is equal to its number of groups.
   [[nodiscard]] FewestGroups fewest_groups() const {
     FewestGroups fewest{sum_bound_, smallest_packing()};
     if (fewest.packing.size() == fewest.lower_bound) return fewest;
@@ -158,8 +158,8 @@ class LimitedItems {
     return std::nullopt;
   }
 
-  /// Returns the most even result over all starting partitions, or the first one that is close to the bound;
-  /// nullopt if no starting partition within the limits is found.
+  /// Returns the most even result over all starting partitions, or the first one that is close to
+  /// max_sum_lower_bound(); nullopt if no starting partition within the limits is found.
   [[nodiscard]] std::optional<Partition> find_most_even_partition(std::int64_t k, EvenBins even) const {
     MostEven best(costs_, k);
     for (const Partitioner partitioner : partitioners_for(k)) {

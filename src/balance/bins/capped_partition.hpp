@@ -45,7 +45,9 @@ struct EmptyGroup {
 /// How thoroughly groups under limits are balanced.
 enum class EvenBins : std::uint8_t {
   by_items,  ///< by moves and swaps of single items
-  by_sets,   ///< also by exchanges of sets of items, and from one more starting partition; takes milliseconds
+  /// Like by_items, and also by exchanges of sets of items and from one more starting partition. Takes
+  /// milliseconds.
+  by_sets,
 };
 
 /// Partitions n items into exactly k groups, balanced on `costs`, and keeps every group within `limits`.

@@ -10,8 +10,8 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-/// The resolution of joint counts: a bin has `whole` parts, and may exceed this number by `slack` parts
-/// because of rounding.
+/// The resolution of JointLimit::counts: the capacity of a bin is divided into `whole` parts, and may be
+/// exceeded by `slack` parts because of rounding.
 struct Parts {
   std::int64_t whole = 1;
   std::int64_t slack = 0;

@@ -9,8 +9,8 @@ namespace evenkeel {
 
 /// An amount of each item, and the maximum total amount in a bin.
 struct LimitedAmount {
-  std::span<const std::int64_t> of_items;  ///< n non-negative amounts
-  std::int64_t most = 0;                   ///< at least 1
+  std::span<const std::int64_t> of_items;  ///< amount of each of the n items; non-negative
+  std::int64_t most = 0;                   ///< maximum total amount in a bin; at least 1
 };
 
 /// Several limits combined into a single limit on counts, which every algorithm supports (BinItems::counts,

@@ -34,7 +34,7 @@ std::int64_t l2_bound(const std::vector<std::int64_t>& sizes, std::int64_t capac
 }
 
 std::int64_t sum_bound(const balance_checks::Load& load, BinLimits limits) {
-  if (load.count == 0) return 0;  // true for any limits
+  if (load.count == 0) return 0;  // without items, no bin is needed under any limits
   EVENKEEL_PRECONDITION(cheap, limits.max_items >= 1 && (load.size == 0 || limits.max_size >= 1),
                         limits.max_items, load.size, limits.max_size);
   const std::int64_t by_count = balance_checks::ceil_div(load.count, limits.max_items);

@@ -29,7 +29,7 @@ struct BinLoad {
 /// A set of items that fills a bin.
 struct Completion {
   std::int64_t size = 0;
-  std::vector<std::size_t> positions;  ///< positions in the list of remaining items
+  std::vector<std::size_t> positions;  ///< positions in Filling::left, the list of remaining items
 };
 
 class PackingSearch {
@@ -63,7 +63,7 @@ class PackingSearch {
     std::int64_t size = 0;
     std::int64_t count = 0;
     std::vector<std::size_t> taken;   ///< positions in `left` of the chosen items
-    std::vector<std::size_t> passed;  ///< positions of skipped items that would have fit at that point
+    std::vector<std::size_t> passed;  ///< positions in `left` of items that were skipped although they fit
     std::vector<Completion> completions;
     bool is_packed = false;
   };

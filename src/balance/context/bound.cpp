@@ -14,8 +14,8 @@ using balance_checks::ceil_div;
 /// Lower bounds on quantities of any schedule of all items.
 struct Needs {
   Cost work = 0;
-  Cost longest = 0;         ///< longest time of an item on its best group
-  std::int64_t groups = 1;  ///< sum of the sizes of all micro-batches' groups
+  Cost longest = 0;         ///< maximum over all items of the item's min_time()
+  std::int64_t groups = 1;  ///< lower bound on the sum of the group sizes over all micro-batches
 };
 
 Needs needs_of(const Levels& levels) {
@@ -50,13 +50,14 @@ class Feasibility {
     const Cost all = area + groups * cost.overhead;
     if (levels_->speeds().mean_time_rounded_up(all) > limit) return false;
     if (first_pooled < levels_->count()) return true;
-    // The giants may use their minimum area, plus the area that remains after every item gets its minimum.
+    // The largest items (Giants) may use their own minimum area, plus the difference between the work that
+    // all ranks can do within the limit and the minimum that all items and overheads need.
     return giants_.can_fit(limit, limit - cost.overhead,
                            giants_.min_area(0, limit) + levels_->speeds().total_work_in(limit) - all);
   }
 
-  /// Returns the smallest limit >= `least` for which allows() is true. The result may be lower than this
-  /// limit by a fraction of at most 1 / exactness, but never higher.
+  /// Returns the smallest limit >= `least` for which allows() is true, or a value that is lower than this
+  /// limit by a fraction of at most 1 / exactness. Never returns a higher value.
   [[nodiscard]] Cost min_feasible_limit(Cost least, int first_pooled) const {
     if (allows(least, first_pooled)) return least;
     constexpr Cost exactness = 1 << 16;

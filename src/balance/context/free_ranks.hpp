@@ -26,8 +26,9 @@ class FreeRanks {
   /// unit of time.
   [[nodiscard]] Cost work_in(Cost time) const noexcept;
 
-  /// Returns the first rank of the fastest free block of a level, or nullopt if no block is free; on a tie,
-  /// the block with the lower number wins. If speeds are equal, returns 0 if enough ranks are free.
+  /// Returns the first rank of the fastest free block (Levels::num_blocks()) of a level, or nullopt if no
+  /// block is free; on a tie, the block with the lower number wins. If speeds are equal, returns 0 if enough
+  /// ranks are free, otherwise nullopt.
   [[nodiscard]] std::optional<std::int64_t> find_fastest_block(int level) const;
   /// Marks the block of a level that begins at rank `first` as used. Precondition: the block is free. If
   /// speeds are equal, `first` is ignored.
@@ -42,14 +43,14 @@ class FreeRanks {
   const Levels* levels_ = nullptr;
   std::int64_t count_ = 0;
   // The members below are used only if speeds differ.
-  std::vector<bool> taken_;  ///< by rank
+  std::vector<bool> taken_;  ///< by rank: whether it is in use
   std::int64_t speed_ = 0;   ///< sum of the free ranks' speeds
-  /// By level: position in speeds().blocks_by_speed(level) before which all blocks are known to be in use.
+  /// By level: position in Speeds::blocks_by_speed(level) before which all blocks are known to be in use.
   mutable std::vector<std::size_t> first_free_;
 };
 
-/// The time at which the last rank of each block finishes, for the blocks of every level. Each block consists
-/// of two blocks of the level below.
+/// For the blocks (Levels::num_blocks()) of every level: the time at which the last rank of each block
+/// finishes. Each block consists of two blocks of the level below.
 class BlockHeights {
  public:
   explicit BlockHeights(const Levels& levels) : levels_(&levels) {

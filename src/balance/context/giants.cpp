@@ -61,7 +61,8 @@ std::vector<Giants::Run> Giants::split_to_level(const std::vector<Run>& runs, in
     run.blocks <<= from - level;
     blocks += run.blocks;
   }
-  // The ranks after the last of the larger blocks form further blocks of this level.
+  // If the number of ranks is not a multiple of the larger block size, the ranks after the last larger block
+  // form further blocks of the smaller size.
   if (levels_->num_blocks(level) > blocks)
     result.push_back({.height = 0, .blocks = levels_->num_blocks(level) - blocks});
   return result;

@@ -10,17 +10,18 @@
 namespace evenkeel::context {
 
 /// The few largest items of a problem. If groups for these items are badly chosen, too few ranks remain for
-/// the other items. A sum over all ranks cannot detect this, so a search decides whether any choice of groups
-/// works.
+/// the other items. A lower bound that sums the work over all ranks cannot detect this, so a search decides
+/// whether any choice of groups works.
 class Giants {
  public:
   /// The time and area of an item on groups of one level.
   struct Place {
     Cost time = -1;  ///< time of the item alone; -1 if it does not fit
-    /// Work, communication that cannot be hidden, and time spent waiting for slower ranks; without overhead.
+    /// Sum of the item's work, its communication that cannot be hidden, and the work that ranks of the group
+    /// could do while they wait for slower ranks. Does not include overheads.
     Cost area = 0;
   };
-  /// Maximum number of items.
+  /// Maximum number of items that add() accepts.
   static constexpr std::size_t most = 5;
 
   explicit Giants(const Levels& levels) : levels_(&levels) {}

@@ -33,7 +33,7 @@ Levels::Levels(const Problem& problem)
 }
 
 int Levels::cheapest_level_within(Item item, Cost limit) const {
-  // A single rank does not communicate, and has the lowest overhead, so its area is the smallest.
+  // A group of one rank does not communicate, and has the lowest overhead, so its area is the smallest.
   if (lowest_level(item) == 0 && time(item, 0) <= limit) return 0;
   int cheapest = -1;
   int fastest = lowest_level(item);

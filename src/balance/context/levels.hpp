@@ -41,18 +41,19 @@ class Levels {
   [[nodiscard]] int lowest_level(Item item) const noexcept { return lowest_[static_cast<std::size_t>(item)]; }
 
   [[nodiscard]] const Speeds& speeds() const noexcept { return speeds_; }
-  /// Returns the time the work would take if every rank were as fast as the fastest one.
+  /// Returns the time that `work` would take on a group of this level if every rank were as fast as the
+  /// fastest one.
   [[nodiscard]] Cost fastest_time(const ContextWork& work, int level) const noexcept {
     return time_on(work, size(level), problem_->communication);
   }
-  /// Returns the time on the fastest group of the level.
+  /// Returns the time that `work` takes on the fastest group of the level.
   [[nodiscard]] Cost time(const ContextWork& work, int level) const noexcept {
     return speeds_.best_time(fastest_time(work, level), level);
   }
   [[nodiscard]] Cost time_on_block(const ContextWork& work, int level, std::size_t block) const noexcept {
     return speeds_.block_time(fastest_time(work, level), level, block);
   }
-  /// Returns the time on the block that begins at rank `first`.
+  /// Returns the time that `work` takes on the block that begins at rank `first`.
   [[nodiscard]] Cost time_at(const ContextWork& work, int level, std::int64_t first) const noexcept {
     const Cost time = fastest_time(work, level);
     return speeds_.are_unequal()
@@ -66,7 +67,7 @@ class Levels {
                ? speeds_.time_on_fastest(time, level, static_cast<std::size_t>(first / size(level)))
                : time;
   }
-  /// Returns the time of the item alone on the fastest group.
+  /// Returns the time of the item alone on the fastest group of the level.
   [[nodiscard]] Cost time(Item item, int level) const noexcept { return time(work(item), level); }
   /// Returns the time of the item alone on the fastest ranks, summed over the ranks of its group.
   [[nodiscard]] Cost area(Item item, int level) const noexcept {

@@ -12,10 +12,11 @@ namespace {
 
 using balance_checks::ceil_div;
 
-/// Maximum number of items times levels for which compute_alone_communication() examines companions.
+/// If the number of items times the number of levels is above this limit, compute_alone_communication() does
+/// nothing, to save time.
 constexpr std::int64_t max_companions = 1 << 18;
 
-/// Returns the maximum communication that an item's attention hides, rounded up.
+/// Returns the maximum amount of communication that the item's own attention can hide, rounded up.
 Cost hidden_communication(const ContextWork& work, const CommunicationCost& cost) {
   return work.attention / 1000 * cost.overlap + ceil_div(work.attention % 1000 * cost.overlap, 1000);
 }
@@ -153,10 +154,11 @@ LongItems::Place LongItems::make_place(Item item, int level) const {
   return here;
 }
 
-/// Computes Place::alone, the communication that other items cannot hide. Two items that each take more than
-/// half of a micro-batch's cap cannot share a micro-batch. For such an item, the communication that its
-/// companions cannot hide is therefore not counted twice. If no possible companion can hide any
-/// communication, all of the item's communication is counted.
+/// Computes Place::alone, the part of an item's communication that other items cannot hide. It stays 0 except
+/// in two cases:
+/// - The item takes more than half of a micro-batch's cap. No micro-batch can contain two such items, so this
+///   communication is not counted twice.
+/// - No possible companion of the item can hide any communication.
 void LongItems::compute_alone_communication() {
   const auto levels = static_cast<std::size_t>(levels_->count());
   if (items_.empty() || levels_->num_items() * levels_->count() > max_companions) return;

@@ -17,26 +17,28 @@ class LeastTokens {
 
  private:
   const Levels* levels_;
-  bool is_least_on_one_ = true;  ///< whether a single rank always has the minimum
+  /// Whether no group size can give an item fewer aligned tokens than a single rank.
+  bool is_least_on_one_ = true;
 };
 
-/// Returns the time of an item on its best group.
+/// Returns the minimum time of an item, alone in a micro-batch, over all group sizes on which it fits.
 [[nodiscard]] Cost min_time(Item item, const Levels& levels);
 
-/// The long items of a problem, with the quantities per level that lower bounds use. An item is long if it
-/// does not fit on one rank, or if it takes more than half of a known lower bound there, so that no rank
-/// could run two such items within that bound.
+/// The long items of a problem, and their quantities on each level (Levels), for lower_bound(). An item is
+/// long if it does not fit on one rank, or if it takes more than half of `at_least` on one rank, so that no
+/// rank could run two such items within that time.
 class LongItems {
  public:
   /// Quantities of an item on a level.
   struct Place {
-    Cost time = 0;    ///< time of the item alone; -1 if it does not fit
-    Cost pooled = 0;  ///< its communication minus the amount that its attention hides; may be negative
-    Cost alone = 0;   ///< the part of its communication that other items cannot hide; non-negative
-    Cost wasted = 0;  ///< lower bound on the work that faster ranks of its group could do while they wait
+    Cost time = 0;  ///< time of the item alone; -1 if it does not fit
+    /// The item's communication minus the amount that its own attention hides; may be negative.
+    Cost pooled = 0;
+    Cost alone = 0;   ///< the part of the item's communication that other items cannot hide; non-negative
+    Cost wasted = 0;  ///< lower bound on the work that faster ranks of the group could do while they wait
   };
 
-  /// `at_least` is the known lower bound.
+  /// `at_least` is a known lower bound on the time in which the ranks can do all work.
   LongItems(const Levels& levels, Cost at_least);
 
   [[nodiscard]] std::span<const Item> items() const noexcept { return items_; }
@@ -51,7 +53,8 @@ class LongItems {
 
   /// Returns a lower bound on the exposed communication of all items, plus the work that faster ranks could
   /// do while they wait, if each item may take at most `limit`. Communication of groups at or above level
-  /// `first_pooled` is pooled over all items; communication of smaller groups is counted per item.
+  /// `first_pooled` is pooled: the attention of any item may hide the communication of any other.
+  /// Communication of smaller groups is counted per item.
   [[nodiscard]] Cost min_extra_area(Cost limit, int first_pooled) const;
 
  private:
@@ -63,8 +66,9 @@ class LongItems {
   std::vector<Item> items_;
   std::vector<Item> short_items_;
   std::vector<Place> places_;  ///< ordered by item, then by level
-  std::vector<Cost>
-      pools_;  ///< by first pooled level: amount that short items add to the pooled communication; at most 0
+  /// By `first_pooled` of min_extra_area(): the amount that short items add to the pooled communication. At
+  /// most 0.
+  std::vector<Cost> pools_;
   bool has_work_without_rows_ = false;
 };
 

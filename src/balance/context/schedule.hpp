@@ -30,7 +30,7 @@ struct Problem {
   /// its size.
   std::int64_t max_size = 1;
   /// Limits of a micro-batch. max_size is the maximum number of aligned tokens per rank, so a group of g
-  /// ranks can hold g times as many. max_items is the maximum number of samples of the whole group.
+  /// ranks can hold g times as many. max_items is the maximum number of samples in the whole micro-batch.
   BinLimits limits;
   CommunicationCost communication;
   /// Speed of each rank in any common unit, 1 to 2^31; empty if all are equal. Members of a group wait for
@@ -49,10 +49,12 @@ struct Problem {
 struct Task {
   std::int64_t first = 0;
   std::int64_t size = 1;
-  std::int64_t wave = -1;  ///< number of its wave if ranks synchronize after every micro-batch; otherwise -1
+  /// Index of the task's wave if ranks synchronize after every micro-batch, as in schedule_waves(); otherwise
+  /// -1.
+  std::int64_t wave = -1;
   std::int64_t tokens = 0;
-  std::int64_t aligned_tokens = 0;  ///< number of tokens after alignment for the size of its group
-  Cost time = 0;                    ///< time for which each of its ranks is busy
+  std::int64_t aligned_tokens = 0;  ///< number of tokens after alignment for the group's size
+  Cost time = 0;                    ///< time for which each rank of the group is busy
 
   friend constexpr bool operator==(const Task&, const Task&) = default;
 };
@@ -62,7 +64,7 @@ struct Schedule {
   std::vector<Task> tasks;
   Partition items;         ///< items of each task, ascending; no task is empty
   std::int64_t waves = 0;  ///< number of waves if ranks synchronize after every micro-batch; otherwise 0
-  Cost end = 0;            ///< time at which the last rank finishes
+  Cost end = 0;            ///< time at which the last rank finishes the last micro-batch
 
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };

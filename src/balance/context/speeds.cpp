@@ -8,7 +8,7 @@
 namespace evenkeel::context {
 namespace {
 
-/// Type of products of times and speeds.
+/// Type of products of times and speeds, which may exceed 64 bits.
 __extension__ using Wide = __int128;
 
 Wide wide_ceil_div(Wide value, Wide divisor) {
@@ -76,12 +76,12 @@ Cost Speeds::mean_time_rounded_up(Cost work) const noexcept {
 }
 
 Cost Speeds::even_end(std::span<const Cost> starts, Cost work) const {
-  std::vector<std::pair<Cost, std::int64_t>> ranks;  // start and speed of each rank
+  std::vector<std::pair<Cost, std::int64_t>> ranks;  // (start time, speed) of each rank
   ranks.reserve(starts.size());
   for (std::size_t r = 0; r < starts.size(); ++r) ranks.emplace_back(starts[r], slowest_speed(0, r));
   std::ranges::sort(ranks);
   Wide left = Wide{work} * fastest_;
-  Wide speed = 0;  // sum over the ranks that have started
+  Wide speed = 0;  // sum of the speeds of the ranks that have started
   for (std::size_t i = 1; i < ranks.size(); ++i) {
     speed += ranks[i - 1].second;
     const Wide step = Wide{ranks[i].first - ranks[i - 1].first} * speed;

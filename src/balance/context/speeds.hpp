@@ -33,7 +33,7 @@ class Speeds {
   [[nodiscard]] Cost best_time(Cost time, int level) const noexcept {
     return are_unequal() ? time_at_speed(time, level_at(level).best) : time;
   }
-  /// Returns the time at this speed for work that takes `time` on the fastest rank.
+  /// Returns the time at speed `speed` for work that takes `time` on the fastest rank.
   [[nodiscard]] Cost time_at_speed(Cost time, std::int64_t speed) const noexcept {
     return slowed_time(time, fastest_, speed);
   }
@@ -70,17 +70,17 @@ class Speeds {
   [[nodiscard]] Cost mean_time(Cost work) const noexcept;
   /// Returns the time that all ranks together take for `work`, rounded up.
   [[nodiscard]] Cost mean_time_rounded_up(Cost work) const noexcept;
-  /// Returns the earliest time by which all ranks have started, at `starts`, and have finished `work`
-  /// together.
+  /// Returns the earliest time by which every rank r has started, at starts[r], and the ranks have finished
+  /// `work` together.
   [[nodiscard]] Cost even_end(std::span<const Cost> starts, Cost work) const;
 
  private:
   struct Level {
     std::vector<std::int64_t> slowest;  ///< speed of each block's slowest rank
-    std::vector<std::int64_t> sum;      ///< sum of each block's speeds
+    std::vector<std::int64_t> sum;      ///< sum of the speeds of each block's ranks
     std::vector<std::int64_t> fastest_first;
-    std::int64_t best = 0;      ///< speed of the fastest group
-    std::int64_t even_sum = 0;  ///< sum of the speeds of the group with the most equal speeds
+    std::int64_t best = 0;      ///< speed of the level's fastest block
+    std::int64_t even_sum = 0;  ///< sum of the speeds of the block with the most equal speeds
     std::int64_t even_slowest = 0;
   };
   [[nodiscard]] static Level make_level(std::span<const std::int64_t> speeds, std::int64_t size);
@@ -89,7 +89,7 @@ class Speeds {
   }
 
   std::int64_t fastest_ = 1;
-  std::int64_t sum_ = 0;  ///< sum over all ranks
+  std::int64_t sum_ = 0;  ///< sum of the speeds of all ranks
   std::vector<std::int64_t> sizes_;
   std::vector<Level> levels_;  ///< empty if speeds are equal
 };

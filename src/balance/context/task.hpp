@@ -10,7 +10,7 @@
 
 namespace evenkeel {
 
-/// A list of items that does not allocate memory as long as it is short. Most micro-batches have short lists,
+/// A list of items that does not allocate memory for up to four items. Most micro-batches have short lists,
 /// and a step may have as many micro-batches as samples.
 class ItemList {
  public:
@@ -33,9 +33,10 @@ class ItemList {
  private:
   [[nodiscard]] bool is_inline() const noexcept { return many_.empty(); }
 
-  std::array<Item, 4> few_{};  // the first num_few_ are valid while the list is short
+  // The first num_few_ elements are the items, unless `many_` contains them.
+  std::array<Item, 4> few_{};
   std::size_t num_few_ = 0;
-  std::vector<Item> many_;  // all items once the list is long
+  std::vector<Item> many_;  // all items if there are more than four; otherwise empty
 };
 
 }  // namespace evenkeel
@@ -48,8 +49,8 @@ struct OpenTask {
   int level = 0;
   std::int64_t wave = -1;
   ContextWork work{};
-  std::int64_t used = 0;   ///< aligned tokens
-  std::int64_t count = 0;  ///< samples
+  std::int64_t used = 0;   ///< number of aligned tokens of the items
+  std::int64_t count = 0;  ///< number of samples of the items
   Cost time = 0;
   ItemList items{};
 

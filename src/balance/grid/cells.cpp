@@ -11,7 +11,7 @@ namespace evenkeel {
 
 namespace {
 
-/// Exchanges items between cells to lower the peaks of columns.
+/// Exchanges items between cells to lower the columns' peaks (CellGrid::peak()).
 class PeakExchanges {
  public:
   PeakExchanges(CellGrid& grid, const ExchangeRules& rules, std::int64_t budget)
@@ -53,7 +53,8 @@ class PeakExchanges {
     return columns;
   }
 
-  /// Moves cost from the column's costliest cell to a cell with room. Returns whether there was such a cell.
+  /// Moves cost from the costliest cell of column j to a cell of any column that then remains below its
+  /// column's peak. Returns whether such an exchange was found.
   bool lower_peak(std::size_t j) {
     const std::size_t giver = by_cost_[j].rbegin()->second;
     if (grid_.cells[giver].cost == 0) return false;
@@ -76,8 +77,8 @@ class PeakExchanges {
   }
 
   /// Makes an exchange between two cells. If the cells are in the same column, aims at equal costs.
-  /// Otherwise, the receiver takes as much cost as it can without exceeding its own column's peak. Returns
-  /// whether an exchange was found.
+  /// Otherwise, the receiver takes as much cost as it can without reaching its own column's peak, which is
+  /// `room` above its cost. Returns whether an exchange was found.
   bool exchange(std::size_t giver, std::size_t receiver, Cost room) {
     ItemGroup& from = grid_.cells[giver];
     ItemGroup& into = grid_.cells[receiver];

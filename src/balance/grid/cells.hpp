@@ -12,7 +12,7 @@ namespace evenkeel {
 /// The cells of a grid, ordered by column.
 struct CellGrid {
   std::size_t rows = 1;
-  std::vector<ItemGroup> cells;  ///< rows * columns
+  std::vector<ItemGroup> cells;  ///< rows * columns cells
 
   [[nodiscard]] std::size_t columns() const { return cells.size() / rows; }
   [[nodiscard]] ItemGroup& at(std::size_t row, std::size_t j) { return cells[j * rows + row]; }
@@ -46,7 +46,8 @@ void lower_peaks(CellGrid& grid, const ExchangeRules& rules);
 /// exchanges.
 void even_out_rows(CellGrid& grid, const ExchangeRules& rules);
 
-/// Returns whether the value is within one part in a million of a bound, which is close enough to stop.
+/// Returns whether the value is within one part in a million of a bound, which is close enough to stop
+/// improving the grid.
 constexpr bool is_close(Cost value, Cost bound) {
   return value - bound <= bound / 1'000'000;
 }

@@ -103,8 +103,8 @@ class RowExchanges {
     return false;
   }
 
-  /// Shifts some cost, less than the gap between the rows, from the giver to the receiver. Returns the
-  /// shifted cost, or 0 if no exchange is found.
+  /// Shifts some cost, less than the gap between the rows' costs, from row `giver` to row `receiver`. Returns
+  /// the shifted cost, or 0 if no exchange is found.
   Cost shift_cost(std::size_t giver, std::size_t receiver, Cost gap) {
     const std::optional<std::size_t> column = best_swap(giver, receiver, gap);
     const Cost by_swap = column ? difference(giver, receiver, *column) : 0;
@@ -121,8 +121,8 @@ class RowExchanges {
     return grid_.at(giver, j).cost - grid_.at(receiver, j).cost;
   }
 
-  /// Returns the column in which swapping the rows' cells makes their sums most equal; nullopt if no swap
-  /// helps.
+  /// Returns the column in which swapping the cells of the two rows makes the rows' costs most equal; nullopt
+  /// if no swap helps.
   std::optional<std::size_t> best_swap(std::size_t giver, std::size_t receiver, Cost gap) {
     budget_ -= static_cast<std::int64_t>(grid_.columns());
     std::optional<std::size_t> best;
@@ -155,8 +155,8 @@ class RowExchanges {
   CellGrid& grid_;
   const ExchangeRules& rules_;
   std::int64_t budget_ = 1 << 20;                   ///< number of items that may still be examined
-  std::vector<Cost> peaks_;                         ///< by column: maximum cost of a cell
-  std::set<std::pair<Cost, std::size_t>> by_cost_;  ///< total cost and number of each row
+  std::vector<Cost> peaks_;                         ///< by column: cost of its costliest cell
+  std::set<std::pair<Cost, std::size_t>> by_cost_;  ///< (total cost, index) of each row
 };
 
 }  // namespace

@@ -58,10 +58,10 @@ class ColumnFill {
   std::int64_t smallest_;
   const ExchangeRules& rules_;
   std::vector<ItemGroup> cells_;
-  std::set<std::pair<Cost, std::size_t>> by_cost_;  ///< cells that may take another item
+  std::set<std::pair<Cost, std::size_t>> by_cost_;  ///< (cost, index) of each cell that is not full
 };
 
-/// Maximum `generosity` of a ceiling, which is so high that it hardly limits a cell.
+/// Maximum value of `generosity` in GridStart::ceiling(). With this value, the ceiling hardly limits a cell.
 constexpr double max_cap_factor = 2;
 
 }  // namespace

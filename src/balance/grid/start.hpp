@@ -35,7 +35,7 @@ class GridStart {
   /// The columns that were filled, and the remaining items.
   struct Filled {
     CellGrid grid;
-    std::vector<Item> left;  ///< ascending by number
+    std::vector<Item> left;  ///< items that are not in `grid`, in ascending order
     std::size_t cells_left = 0;
   };
 
@@ -54,7 +54,7 @@ class GridStart {
   std::size_t rows_;
   std::size_t columns_;
   const ExchangeRules& rules_;
-  double cheapest_ = 0;  ///< minimum cost per unit of size
+  double cheapest_ = 0;  ///< minimum cost per unit of size over all items
 };
 
 }  // namespace evenkeel

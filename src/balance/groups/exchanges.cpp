@@ -59,7 +59,7 @@ void GroupExchanges::apply(std::size_t heavy, std::size_t light, const Exchange&
 std::span<const ItemSubset> GroupExchanges::sets_of(std::size_t g, std::int64_t& budget) {
   Group& group = groups_[g];
   if (group.sets.empty()) {
-    constexpr std::int64_t sorting = 8;  // time for sorting a set, expressed as a number of sets examined
+    constexpr std::int64_t sorting = 8;  // time for sorting one set, in units of examining one set
     group.sets = small_sets(group);
     budget -= sorting * std::ssize(group.sets);
   }

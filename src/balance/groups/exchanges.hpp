@@ -20,8 +20,8 @@ class GroupExchanges {
   /// Precondition: `start` is within the rules' limits. The arguments must outlive this object.
   GroupExchanges(const Partition& start, std::span<const Cost> costs, const ExchangeRules& rules);
 
-  /// Moves and swaps items until the costliest group is at most `goal`, no exchange helps, or O(n) items have
-  /// been examined. Tries the cheapest groups first. Returns whether any items were exchanged.
+  /// Moves and swaps items until the costliest group costs at most `goal`, no exchange helps, or O(n) items
+  /// have been examined. Tries the cheapest groups first. Returns whether any items were exchanged.
   bool even_out(Cost goal);
   /// Calls even_out(), then also exchanges up to three items for up to three others, until 1024 n sets of
   /// items, but at most 2^20, have been examined. Returns whether any items were exchanged.
@@ -35,12 +35,13 @@ class GroupExchanges {
   [[nodiscard]] Partition result() const;
 
  private:
-  struct Group : ItemGroup {  ///< its items are listed only after list_items()
+  struct Group : ItemGroup {  ///< `items` is empty until list_items() is called for the group
     bool is_open = false;
-    std::vector<ItemSubset> sets;  ///< its small_sets(); empty until they are needed
+    std::vector<ItemSubset> sets;  ///< result of small_sets() for the group; empty until it is needed
   };
 
-  /// Lists the group's items on first use. If `start` is good, most groups never need the list.
+  /// Fills `items` of group g on the first call. If `start` is well balanced, most groups never need the
+  /// list.
   void list_items(std::size_t g);
   [[nodiscard]] std::span<const ItemSubset> sets_of(std::size_t g, std::int64_t& budget);
   /// Applies the first exchange that `find` returns for the costliest group and a cheaper group, cheapest

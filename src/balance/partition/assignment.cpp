@@ -46,7 +46,8 @@ class ValueMatrix {
     return value;
   }
 
-  /// Returns the smaller of the sum of row maxima and the sum of column maxima.
+  /// Returns an upper bound on the value of any matching: the smaller of the sum of row maxima and the sum of
+  /// column maxima.
   [[nodiscard]] std::int64_t matching_upper_bound() const {
     std::vector<std::int64_t> of_row(size_, 0);
     std::vector<std::int64_t> of_column(size_, 0);
@@ -65,9 +66,9 @@ class ValueMatrix {
   std::size_t size_;
 };
 
-/// Matches rows one by one, each along a shortest augmenting path over costs that are reduced by potentials.
-/// The cost of an entry is the largest value minus the entry's value. Columns are numbered from 1; column 0
-/// is the start of a path.
+/// Matches rows to columns one row at a time, each along a shortest augmenting path over costs that are
+/// reduced by potentials. The cost of a matrix entry is the largest value in the matrix minus the entry's
+/// value. Columns are numbered from 1; column 0 is the start of a path.
 class AugmentingPaths {
  public:
   explicit AugmentingPaths(const ValueMatrix& values)
@@ -142,14 +143,14 @@ class AugmentingPaths {
   std::vector<std::int64_t> column_potential_;
   std::vector<std::size_t> row_of_column_;
   std::vector<std::int64_t> distance_;
-  std::vector<std::size_t> previous_;  ///< by column: the preceding column on the shortest path
+  std::vector<std::size_t> previous_;  ///< by column: the preceding column on the shortest path to it
   std::vector<bool> is_done_;
 };
 
 /// Matches the largest values first; on a tie, the first row and column. Remaining rows get the remaining
 /// columns in order.
 std::vector<std::int64_t> match_greedily(const ValueMatrix& values) {
-  std::vector<std::tuple<std::int64_t, std::size_t, std::size_t>> order;  // value negated, row, column
+  std::vector<std::tuple<std::int64_t, std::size_t, std::size_t>> order;  // (-value, row, column)
   for (std::size_t row = 0; row < values.size(); ++row) {
     for (std::size_t column = 0; column < values.size(); ++column) {
       if (values.at(row, column) > 0) order.emplace_back(-values.at(row, column), row, column);

@@ -12,8 +12,8 @@ namespace evenkeel {
 
 namespace {
 
-/// The algorithms to try. The result of `first` is usually closer to the bound. `second` is null if it would
-/// be too slow.
+/// The algorithms to try. The largest sum of `first` is usually closer to max_sum_lower_bound(). `second` is
+/// null if it would be too slow.
 struct Starts {
   Partition (*first)(std::span<const Cost>, std::int64_t, GroupSize);
   Partition (*second)(std::span<const Cost>, std::int64_t, GroupSize);
@@ -25,7 +25,7 @@ Starts starts_for(std::int64_t k, GroupSize group_size) {
   return {karmarkar_karp, longest_processing_time};
 }
 
-/// A sum within 1 / one_near of the bound is not improved further.
+/// A largest sum that exceeds max_sum_lower_bound() by at most 1 / one_near of it is not improved further.
 constexpr Cost one_near = 100'000;
 
 bool is_near(Cost largest, Cost bound) {

@@ -111,7 +111,7 @@ class BestExchange {
   }
 
   [[nodiscard]] std::int64_t count_packed_bins(const std::vector<Item>& items) {
-    constexpr std::int64_t packing = 2;  // time for packing an item, expressed as a number of items examined
+    constexpr std::int64_t packing = 2;  // time for packing one item, in units of examining one item
     budget_ -= packing * std::ssize(items);
     return count_bins(items, rules_);
   }
@@ -130,7 +130,7 @@ class BestExchange {
   WantedShift wanted_;
   const ExchangeRules& rules_;
   std::int64_t& budget_;
-  Cost distance_;  ///< twice the distance of the best shift so far from the ideal
+  Cost distance_;  ///< twice the difference between the cost that best_ moves and the ideal (WantedShift)
   std::optional<Exchange> best_;
 };
 
@@ -200,7 +200,7 @@ void Exchange::apply(ItemGroup& giver, ItemGroup& receiver, const ExchangeRules&
 
 std::optional<Exchange> find_exchange(const ItemGroup& giver, const ItemGroup& receiver, WantedShift wanted,
                                       const ExchangeRules& rules, std::int64_t& budget) {
-  constexpr std::int64_t overhead = 16;  // time for a search, expressed as a number of items examined
+  constexpr std::int64_t overhead = 16;  // constant time of a search, in units of examining one item
   budget -= std::ssize(giver.items) + std::ssize(receiver.items) + overhead;
   BestExchange best(giver, receiver, wanted, rules, budget);
   const bool may_move = !rules.keep_counts && !receiver.is_full(rules);

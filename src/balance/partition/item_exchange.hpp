@@ -32,8 +32,8 @@ struct ItemGroup {
   Cost cost = 0;
   std::int64_t size = 0;
   std::int64_t count = 0;
-  std::int64_t bins = 1;          ///< maintained only if groups may have several bins
-  std::vector<CostedItem> items;  ///< ascending by (cost, item)
+  std::int64_t bins = 1;  ///< number of bins of the group; maintained only if ExchangeRules::bins is above 1
+  std::vector<CostedItem> items;  ///< in ascending order of (cost, item)
 
   [[nodiscard]] bool is_full(const ExchangeRules& rules) const {
     return rules.bins == 1 && count >= rules.limits.max_items;

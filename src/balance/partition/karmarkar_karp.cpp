@@ -23,8 +23,8 @@ namespace {
 // 2. Empty sets always come last, so only the others are stored.
 // 3. All lists are linked through one array, so joining two lists is O(1).
 
-/// An item, or a virtual item of zero cost that fills up a short run. Virtual items come first, and are
-/// dropped at the end.
+/// The number of an item, or of a virtual item of zero cost. Virtual items pad the number of items to a
+/// multiple of the run length (see Differencing). They have the lowest numbers, and are dropped at the end.
 using Node = std::int32_t;
 constexpr Node end_of_list = -1;
 
@@ -45,10 +45,11 @@ constexpr bool is_greater(const Set& left, const Set& right) noexcept {
 /// are empty and are not stored.
 using State = std::vector<Set>;
 
-/// The priority of a state. The state with the greatest priority is merged next.
+/// The priority of a state, compared member by member. `spread` is the largest sum of its k sets minus the
+/// smallest one. The state with the greatest priority is merged next.
 struct Priority {
   Cost spread = 0;
-  Cost sum = 0;  ///< sum of the first set; the members below also describe the first set
+  Cost sum = 0;  ///< sum of the state's first set; the members below also describe this set
   std::int32_t count = 0;
   Node head = 0;
 
@@ -75,8 +76,9 @@ void sort_descending(std::span<Set> sets, State& scratch) {
 
 class Differencing {
  public:
-  /// Makes an initial state from each run of `run_length` (1 or k) items in ascending order. Preconditions: k
-  /// >= 2, costs are non-negative, and `costs` is not empty.
+  /// Makes an initial state from each run of `run_length` items in ascending order of cost: k items for
+  /// groups of equal counts, otherwise 1. Preconditions: k >= 2, costs are non-negative, and `costs` is not
+  /// empty.
   Differencing(std::span<const Cost> costs, std::int64_t k, std::int64_t run_length)
       : k_(static_cast<std::size_t>(k)), run_length_(static_cast<std::size_t>(run_length)) {
     EVENKEEL_PRECONDITION(cheap, k >= 2 && !costs.empty(), k, costs.size());
@@ -139,7 +141,7 @@ class Differencing {
   void order_runs() {
     runs_.reserve(sorted_.size() / run_length_);
     for (std::size_t first = 0; first < sorted_.size(); first += run_length_) runs_.push_back(first);
-    // Single items are already in order, since their spread is their cost.
+    // Runs of a single item are already in order of priority, since their spread is the item's cost.
     if (run_length_ > 1)
       std::ranges::sort(runs_, {}, [this](std::size_t first) { return priority_of_run(first); });
   }
@@ -267,15 +269,16 @@ class Differencing {
   std::size_t k_;
   std::size_t run_length_;
   std::int64_t num_virtual_ = 0;
-  std::vector<CostedItem> sorted_;  ///< items by rank; each item is also the number of a node
-  std::vector<Node> next_;          ///< by node: the next node of its list
+  std::vector<CostedItem> sorted_;  ///< items in ascending order of (cost, item); item numbers are nodes
+  std::vector<Node> next_;          ///< by node: the next node of its list, or end_of_list
   std::vector<Node> tail_;          ///< by first node of a list: the last node of the list
-  /// Ranks at which the remaining runs begin; the run with the greatest priority is last.
+  /// Positions in `sorted_` at which the runs begin that are not merged yet; the run with the greatest
+  /// priority is last.
   std::vector<std::size_t> runs_;
-  std::vector<HeapEntry> heap_;  ///< merged states, as a max-heap
+  std::vector<HeapEntry> heap_;  ///< states that result from merging, as a max-heap by priority
   std::vector<State> slots_;
   std::vector<std::size_t> free_slots_;
-  std::vector<State> spare_;  ///< memory of merged states, for reuse
+  std::vector<State> spare_;  ///< memory of states that were merged into others, for reuse
   State scratch_;
 };
 

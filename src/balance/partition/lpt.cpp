@@ -21,8 +21,9 @@ struct Load {
   friend auto operator<=>(const Load&, const Load&) = default;
 };
 
-/// A binary min-heap that moves elements exactly like the reference's heap. The standard library's heap
-/// functions do not guarantee this, but open groups are returned in the order of the heap's array.
+/// A binary min-heap that moves elements exactly like Python's heapq, which the reference implementation (see
+/// longest_processing_time()) uses. The standard library's heap functions do not guarantee this. It matters
+/// because open groups are returned in the order of the heap's array.
 class LoadHeap {
  public:
   /// Makes k empty groups, numbered from 0.

@@ -18,14 +18,15 @@ namespace evenkeel {
 
 namespace {
 
-/// To even out the second kind, the maximum of the first kind may increase by a fraction of 1 / one_in.
+/// To even out the sums of the second cost (Both::second), the largest sum of the first cost may increase by
+/// a fraction of 1 / one_in.
 constexpr Cost one_in = 512;
 
 Cost largest_sum(const Partition& partition, std::span<const Cost> costs) {
   return std::ranges::max(group_sums(partition, costs));
 }
 
-/// Costs of the kind that is balanced first, and of the other kind.
+/// The two costs of an item, or their sums in a group: the cost that is balanced first, and the other one.
 struct Both {
   Cost first = 0;
   Cost second = 0;
@@ -40,7 +41,7 @@ struct TwoCostItem {
 
 struct TwoCostGroup {
   Both sums;
-  std::vector<TwoCostItem> items;  ///< by ascending (first, item)
+  std::vector<TwoCostItem> items;  ///< in ascending order of (costs.first, item)
 
   /// Appends an item. Call sort() before relying on the order of items.
   void append(const TwoCostItem& entry) {
@@ -67,10 +68,10 @@ struct Swap {
   std::optional<std::size_t> taken;
 };
 
-/// Searches for an exchange between `from`, which has the most of the second kind, and `into` that evens out
-/// the second kind and keeps the sums of the first kind within the allowed maximum. Stops at an exchange that
-/// makes the groups nearly equal, or after a number of pairs: in long lists, the best of some pairs is good
-/// enough, since more exchanges follow.
+/// Searches for an exchange between two groups that makes their sums of the second cost more equal, and keeps
+/// both sums of the first cost within `allowed`. `from` is the group with the largest sum of the second cost.
+/// Stops at an exchange that makes the groups nearly equal, or after a number of pairs: in long lists, the
+/// best of some pairs is good enough, since more exchanges follow.
 class SwapSearch {
  public:
   SwapSearch(const TwoCostGroup& from, const TwoCostGroup& into, Cost allowed, std::int64_t max_examined)
@@ -108,8 +109,8 @@ class SwapSearch {
     return best_ && num_examined_ >= enough;
   }
 
-  /// Considers an exchange that shifts this amount of the second kind. The ideal amount is half of the
-  /// difference between the groups.
+  /// Considers an exchange that moves `shift` of the second cost. The ideal amount is half of the difference
+  /// between the groups' sums.
   void offer(Cost shift, const Swap& swap) {
     if (shift <= 0 || shift >= behind_) return;
     const Cost distance = shift > behind_ / 2 ? 2 * shift - behind_ : behind_ - 2 * shift;
@@ -120,11 +121,11 @@ class SwapSearch {
 
   const TwoCostGroup& from_;
   const TwoCostGroup& into_;
-  Cost most_in_;   ///< maximum amount of the first kind that `into` may gain
-  Cost most_out_;  ///< maximum amount of the first kind that `from` may gain
+  Cost most_in_;   ///< maximum amount of the first cost that `into` may gain
+  Cost most_out_;  ///< maximum amount of the first cost that `from` may gain
   std::int64_t max_examined_;
-  Cost behind_;    ///< difference of the second kind between `from` and `into`
-  Cost distance_;  ///< twice the distance of the best shift from the ideal
+  Cost behind_;    ///< sum of the second cost in `from` minus that in `into`
+  Cost distance_;  ///< twice the difference between the best exchange's shift and the ideal one
   std::int64_t num_examined_ = 0;
   std::optional<Swap> best_;
 };
@@ -185,7 +186,7 @@ class TwoCostGroups {
   }
 
   std::vector<TwoCostGroup> groups_;
-  Cost allowed_ = 0;  ///< maximum sum of the first kind in a group
+  Cost allowed_ = 0;  ///< maximum sum of the first cost in a group
   std::set<std::pair<Cost, std::size_t>> by_second_;
 };
 

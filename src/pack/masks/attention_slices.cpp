@@ -8,7 +8,8 @@
 namespace evenkeel {
 namespace {
 
-/// Adjacent rows of one segment, including pad rows, that are also adjacent as keys.
+/// Adjacent rows of one segment, including pad rows, that are also adjacent in the order of the keys
+/// (KeyOrder).
 struct KeyRun {
   std::int64_t segment = 0;
   RowRange rows;           ///< relative to the segment
@@ -77,7 +78,7 @@ class SlicesOfSegment {
   }
 
   /// Adds the slices of a run of keys. A true row of the segment sees its own key and all earlier keys. The
-  /// segment's pad rows and all rows below the segment see all keys.
+  /// segment's pad rows and all rows of segments below it see all keys.
   void add(const KeyRun& run) {
     const RowRange keys{run.rows.begin, std::min(run.rows.end, length_)};
     if (keys.size() <= 0) return;

@@ -36,7 +36,8 @@ class TileLists {
   std::size_t columns_;
 };
 
-/// One column of tiles. For each tile of queries, counts the keys of the column that the queries see.
+/// One column of tiles of the attention mask. For each tile of queries, counts the keys of the column that
+/// the queries see.
 class TileColumn {
  public:
   TileColumn(std::int64_t query_tiles, std::int64_t tile_queries)
@@ -74,10 +75,11 @@ class TileColumn {
  private:
   static constexpr RowRange nothing{std::numeric_limits<std::int64_t>::max(), 0};
 
-  // Number of keys seen by each tile, minus the number seen by the tile before it.
+  // By query tile: number of keys that the tile sees, minus the number that the tile before it sees.
   std::vector<std::int32_t> changes_;
   std::int64_t tile_queries_;
-  // Smallest range that contains all tiles that see a key. Can also contain tiles that do not see a key.
+  // Smallest range that contains all query tiles that see a key. Can also contain tiles that do not see a
+  // key.
   RowRange seen_ = nothing;
   std::int64_t last_begin_ = 0;
   std::int64_t first_end_ = nothing.begin;

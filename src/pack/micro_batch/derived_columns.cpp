@@ -37,8 +37,9 @@ ColumnDescription token_column(const PackedMicroBatch& micro_batch, std::string_
   return {{std::string(name), dtype, FieldKind::token, {}}, micro_batch.layout.local_rows()};
 }
 
-/// Describes a column with one row per prediction. If the depth is above 0, the field is counted, since a
-/// sample may then have a different number of predictions than at depth 0.
+/// Describes a column with one row per prediction of the token 1 + `depth` positions later. If `depth` is
+/// above 0, the field is counted, since a sample may then have a different number of predictions than at
+/// depth 0.
 ColumnDescription prediction_column(const Predictions& predictions, std::string_view field,
                                     std::int64_t depth, DType dtype) {
   const bool is_counted = depth > 0;
@@ -106,7 +107,7 @@ auto make_prediction_rows_fill(std::shared_ptr<const Predictions> predictions) {
   };
 }
 
-// Skips filler, which has no predictions.
+// The returned function does nothing if the micro-batch consists of filler, which has no predictions.
 auto make_prediction_labels_fill(std::int64_t ahead, std::int64_t reach) {
   return [=](const PackedMicroBatch& micro_batch, std::span<const std::int64_t> halo, Column& column) {
     if (micro_batch.has_filler()) return;
@@ -115,7 +116,7 @@ auto make_prediction_labels_fill(std::int64_t ahead, std::int64_t reach) {
   };
 }
 
-// Sets the mask in every row, since only response tokens are predicted.
+// Sets the loss mask in every row, since all rows of this column predict response tokens.
 void set_prediction_mask(const PackedMicroBatch&, std::span<const std::int64_t>, Column& column) {
   std::ranges::fill(column.values<float>(), 1.0F);
 }
@@ -155,7 +156,8 @@ std::vector<ColumnDescription> pending_weights(std::span<const ColumnDescription
     if (mask == nullptr) continue;
     ColumnDescription weights = describe_weights(*mask, field_name_at_depth(loss_weights_field, depth));
     const ColumnDescription* const same = find(columns, weights.spec.name);
-    // If samples have a field of weights with the same spec and number of rows, it is overwritten in place.
+    // If samples have a field of weights with the same spec and number of rows, no column is added: that
+    // field is overwritten in place.
     if (same == nullptr || !(same->spec == weights.spec) || same->rows != weights.rows)
       all.push_back(std::move(weights));
   }

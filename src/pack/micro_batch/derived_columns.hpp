@@ -90,7 +90,7 @@ class DerivedColumns {
   bool has_tokens_ = false;
   std::size_t of_layout_ = 0;  // number of columns that add_prediction_rows() adds, which come first
   std::vector<ColumnDescription> columns_;
-  std::vector<Fill> fills_;  // by column
+  std::vector<Fill> fills_;  // for each entry of columns_: the function that fills the column
 };
 
 }  // namespace evenkeel

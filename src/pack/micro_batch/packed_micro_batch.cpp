@@ -21,7 +21,7 @@ std::vector<std::int64_t> lengths_of(std::span<const SampleShape> samples) {
   return lengths;
 }
 
-/// Adds a root of filler tokens, with its own sample.
+/// Adds a root segment of `tokens` filler tokens, and a sample that consists of this segment.
 PrefixTree add_filler_root(const PrefixTree& tree, std::int64_t tokens) {
   std::vector<TreeNode> nodes;
   for (const TreeSegment& segment : tree.segments()) nodes.push_back({segment.parent, segment.rows.size()});

@@ -41,8 +41,8 @@ class DepthFirstWalk {
  public:
   [[nodiscard]] std::int64_t top() const noexcept { return open_.empty() ? -1 : open_.back(); }
 
-  /// Opens a piece below the innermost open piece. If the piece is kept, visits it now. Otherwise,
-  /// close_below() visits it after all pieces below it.
+  /// Opens a piece (see TreeStep) with these rows below the innermost open piece. If the piece is kept,
+  /// visits it now. Otherwise, close_below() visits it after all pieces below it.
   void open(RowRange rows, bool is_kept) {
     const std::int64_t piece = std::ssize(made_.rows);
     made_.rows.push_back(rows);
@@ -89,7 +89,7 @@ class DepthFirstWalk {
   }
 
   DepthFirstSchedule made_;
-  std::vector<bool> is_kept_;       // by piece: whether it is kept while pieces below it are computed
+  std::vector<bool> is_kept_;       // by piece: whether its data is kept while pieces below it are computed
   std::vector<std::int64_t> open_;  // path of open pieces, outermost first
   std::int64_t keys_ = 0;
   std::int64_t kept_ = 0;
@@ -97,12 +97,12 @@ class DepthFirstWalk {
 
 }  // namespace
 
-// With a cap of K, a row is kept if the longest path from it to a leaf, including the row itself, has at most
-// K rows. No other choice keeps more rows:
+// With a cap of K rows (`max_kept`), the data of a row is kept for the backward pass if the longest path from
+// it to a leaf, including the row itself, has at most K rows. No other choice keeps more rows:
 // 1. Cut the tree into chains, each going down from its first row to the deepest leaf below. The heights
 //    along a chain of n rows are n to 1, so min(n, K) of its rows are kept.
-// 2. Any row that is not recomputed is kept until all rows below it are done. When the leaf of a chain is
-//    computed, all such rows of the chain are in memory at once, so there are at most K of them.
+// 2. The data of any row that is not recomputed is kept until all rows below it are done. When the leaf of a
+//    chain is computed, all such rows of the chain are in memory at once, so there are at most K of them.
 // All rows above a recomputed row are also recomputed. While a piece is recomputed, no other rows are kept,
 // so the piece may have up to K rows.
 DepthFirstSchedule depth_first_schedule(const PackedTreeLayout& layout,

@@ -37,7 +37,7 @@ std::vector<std::int64_t> previous_smaller(std::vector<std::int64_t> numbers) {
   return previous;
 }
 
-/// Totals of a run of samples, one per limit.
+/// The total amounts of a run of consecutive samples, one per PartLimit.
 class RunAmounts {
  public:
   explicit RunAmounts(std::span<const PartLimit> limits) : limits_(limits), amounts_(limits.size(), 0) {}

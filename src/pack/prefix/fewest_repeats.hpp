@@ -18,16 +18,16 @@ struct OrderedSamples {
   [[nodiscard]] std::int64_t size() const noexcept { return std::ssize(lengths); }
 };
 
-/// An upper limit on the sum of some amount over the samples of a part, in addition to the limit on the
-/// part's rows.
+/// An upper limit on the sum of some amount over the samples of a part (see split_tree()), in addition to the
+/// limit on the part's rows.
 struct PartLimit {
   std::vector<std::int64_t> of_samples;  ///< amount of each sample, at least 0
   std::int64_t most = 0;
 };
 
-/// Counts the rows of a run of samples: the rows of the samples' prefix tree if each segment is aligned
-/// separately. The run grows at its front and shrinks at its back; each operation takes O(segments of a
-/// path).
+/// Counts the rows of a run of consecutive samples: the rows of the samples' prefix tree if each segment is
+/// aligned separately. The run grows at its front and shrinks at its back; each operation takes O(segments of
+/// a path).
 class RunRows {
  public:
   /// Starts with an empty run after the last sample. `samples` must outlive this object. Precondition:
@@ -64,7 +64,7 @@ class RunRows {
 /// A run of consecutive ordered samples, which forms one part.
 struct OrderedRun {
   RowRange samples;
-  std::int64_t repeated = 0;  ///< number of tokens that earlier runs also contain
+  std::int64_t repeated = 0;  ///< number of tokens of this run that earlier runs also contain
   /// The first limit that would be exceeded if this run were joined with the previous one: 0 is the limit on
   /// rows, and l + 1 is `limits[l]`. Also 0 for the first run.
   std::size_t forced_by = 0;

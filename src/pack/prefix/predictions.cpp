@@ -42,7 +42,7 @@ std::vector<PackedPlace> places_of_rows(const PackedLayout& layout) {
 template <typename Visit>
 void for_each_predicting_run(const PrefixTree& tree, const SegmentRuns& runs, std::int64_t sample,
                              std::int64_t prompt, std::int64_t ahead, Visit visit) {
-  // Positions in the sample.
+  // Positions in the sample for which the token 1 + `ahead` positions later is a response token.
   const RowRange predicting{prompt - 1 - ahead, tree.sample_length(sample) - 1 - ahead};
   const std::vector<std::int64_t> path = tree.path_to(tree.sample_end(sample));
   for (std::size_t p = 0; p < path.size(); ++p) {

@@ -8,7 +8,7 @@
 
 namespace evenkeel {
 
-/// The runs of one CP rank, grouped by segment.
+/// The runs of true rows of one CP rank (packed_runs()), grouped by segment.
 class SegmentRuns {
  public:
   SegmentRuns(const PackedTreeLayout& layout, CpRank rank);
@@ -17,7 +17,7 @@ class SegmentRuns {
   [[nodiscard]] const PackedRun& operator[](std::int64_t run) const {
     return runs_[static_cast<std::size_t>(run)];
   }
-  /// Returns the range of run numbers that belong to a segment.
+  /// Returns the range of indices of the runs that belong to a segment.
   [[nodiscard]] RowRange runs_of(std::int64_t segment) const;
   /// Returns the local row of a run's tokens minus their position in their samples. This difference is the
   /// same for all tokens of the run.
@@ -26,7 +26,7 @@ class SegmentRuns {
  private:
   const PrefixTree* tree_;
   std::vector<PackedRun> runs_;
-  std::vector<std::int64_t> first_;  // number of each segment's first run, followed by the number of runs
+  std::vector<std::int64_t> first_;  // index of each segment's first run, followed by the number of runs
 };
 
 /// Looks up the tokens that follow the rows of a CP rank's runs. These tokens are among the rank's own tokens

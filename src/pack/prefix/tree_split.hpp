@@ -19,9 +19,9 @@ namespace evenkeel {
 
 /// Some samples of a tree, and the tree of only these samples.
 struct SubTree {
-  /// Numbers in the original tree, ascending; sample i of `tree` is samples[i].
+  /// Numbers of the samples in the original tree, ascending; sample i of `tree` is samples[i].
   std::vector<std::int64_t> samples;
-  PrefixTree tree;            ///< see PrefixTree::subtree
+  PrefixTree tree;            ///< result of PrefixTree::subtree() for `samples`
   std::int64_t repeated = 0;  ///< number of tokens of `tree` that earlier parts also contain
   /// The first limit that would be exceeded if this part were joined with the previous one: 0 is
   /// `max_tokens`, and l + 1 is `limits[l]`. Also 0 for the first part.

@@ -8,7 +8,8 @@
 
 namespace evenkeel {
 
-/// Rows that are adjacent both in their sequence and on the member that holds them.
+/// Rows that are adjacent both in their sequence and on the member (rank) of the CP x TP group that holds
+/// them.
 struct PlacedRun {
   std::int64_t sequence = 0;
   RowRange rows;           ///< relative to the sequence; never empty
@@ -41,7 +42,7 @@ class CutRows {
 
   int members_ = 1;
   std::vector<PlacedRun> runs_;
-  // Number of each sequence's first run, followed by the number of runs.
+  // Index in `runs_` of each sequence's first run, followed by the number of runs.
   std::vector<std::int64_t> first_run_{0};
 };
 
@@ -79,7 +80,7 @@ class RouteSide {
   };
 
   std::vector<Piece> pieces_;
-  std::vector<std::int64_t> counts_;  // by member
+  std::vector<std::int64_t> counts_;  // by member: number of rows in `pieces_`
 };
 
 }  // namespace evenkeel

@@ -16,7 +16,7 @@ struct SequenceRow {
   std::int64_t row = 0;
 };
 
-/// All rows of a cut micro-batch, and the predecessor of each row.
+/// All rows of a micro-batch that is cut over a CP x TP group, and the row of each row's preceding token.
 class OrderedRows {
  public:
   OrderedRows(const PackedLayout& layout, const PrefixTree* tree, RowCut how, RowMember of)
@@ -75,8 +75,8 @@ std::vector<SequenceRun> find_runs_of_member(const OrderedRows& rows, RowMember 
   return found;
 }
 
-/// Throws InputError if `width` is below 1, or if (width - 1) * max_runs places exceed the range of Integer.
-/// `max_runs` is the maximum over all members, so all members throw the same error.
+/// Throws InputError if `width` is below 1, or if (width - 1) * max_runs exceeds the range of Integer.
+/// `max_runs` is the largest number of runs of any member, so all members throw the same error.
 template <typename Integer>
 void require_valid_width(std::int64_t width, std::int64_t max_runs) {
   const std::string where = "width of a convolution";

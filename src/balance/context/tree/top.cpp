@@ -11,7 +11,7 @@
 namespace evenkeel::context {
 namespace {
 
-/// Maximum number of a block's micro-batches that are examined for room.
+/// Maximum number of a block's micro-batches that are examined for room for an item.
 constexpr int max_tasks_to_examine = 16;
 
 /// The blocks of one level, and the micro-batches of each.
@@ -38,14 +38,15 @@ class LevelBlocks {
     task.add(item, tokens, samples, *levels_);
     heights[block] += task.time - before;
   }
-  /// Resets the busy times of the blocks, after items with given blocks were placed.
+  /// Sets the busy times of the blocks, from which place() chooses a block. Must be called after place_on(),
+  /// which does not update them.
   void reset_heights(const std::vector<Cost>& heights) { first_ = EarliestFinish(*levels_, level_, heights); }
 
  private:
   static constexpr std::size_t none = ~std::size_t{0};
 
-  /// Returns the number of the fullest micro-batch with room among the block's newest ones, or of a new
-  /// micro-batch if none of these has room.
+  /// Returns the index in `tasks_` of the fullest micro-batch with room among the block's newest ones, or of
+  /// a new micro-batch if none of these has room.
   std::size_t find_or_add_task(std::int64_t tokens, std::int64_t samples, std::size_t block) {
     std::size_t fullest = none;
     std::size_t at = newest_[block];
@@ -67,12 +68,14 @@ class LevelBlocks {
   int level_;
   std::vector<OpenTask>* tasks_;
   EarliestFinish first_;
-  std::vector<std::size_t> newest_;    ///< by block: its newest task
-  std::vector<std::size_t> previous_;  ///< by task of this level: the next older task of its block
-  std::size_t offset_ = 0;             ///< number of the first task of this level
+  std::vector<std::size_t> newest_;  ///< by block: index in `tasks_` of its newest task; `none` without tasks
+  /// By task of this level: index in `tasks_` of the next older task of its block; `none` without one.
+  std::vector<std::size_t> previous_;
+  std::size_t offset_ = 0;  ///< index in `tasks_` of the first task of this level
 };
 
-/// Returns the busy time of each block of a level. Precondition: the ranks of a block have equal busy times.
+/// Returns the busy time of each block of a level. `ranks` contains the busy time of each rank. Precondition:
+/// all ranks of a block have equal busy times.
 std::vector<Cost> heights_of_blocks(const std::vector<Cost>& ranks, const Levels& levels, int level) {
   std::vector<Cost> blocks(static_cast<std::size_t>(levels.num_blocks(level)));
   for (std::size_t b = 0; b < blocks.size(); ++b)
@@ -85,7 +88,8 @@ void set_heights(const std::vector<Cost>& blocks, const Levels& levels, int leve
   for (const Cost height : blocks) next = std::fill_n(next, levels.size(level), height);
 }
 
-/// An item to be placed on its level. `anywhere` is set if the item may go to any block.
+/// An item to be placed on its level. `anywhere` is set if the item may go to any block; otherwise, it goes
+/// to `block`.
 struct TopItem {
   bool anywhere;
   Cost time;
@@ -111,8 +115,8 @@ std::vector<std::vector<TopItem>> group_by_level(const Levels& levels, std::span
 /// The micro-batches of one rank that still have room, in ascending order of room.
 class RankTasks {
  public:
-  /// Returns the position of the micro-batch with the least room that is sufficient; -1 if no examined
-  /// micro-batch has room.
+  /// Returns the position of the micro-batch with the least room among the examined ones with room for `size`
+  /// tokens and `count` samples; -1 if there is none.
   [[nodiscard]] std::int64_t find(std::int64_t size, std::int64_t count, const std::vector<OpenTask>& tasks,
                                   std::int64_t max_items) const {
     constexpr int max_examined_tasks = 16;
@@ -143,8 +147,8 @@ class RankTasks {
   std::vector<Open> open_;
 };
 
-/// Returns the size of the smallest item. A micro-batch with less room than this cannot take any of the
-/// items.
+/// Returns the size of the smallest item in aligned tokens on one rank. A micro-batch with less room than
+/// this cannot take any of the items.
 std::int64_t min_size(const Levels& levels, std::span<const Item> items) {
   std::int64_t least = levels.cap(0);
   for (const Item item : items) least = std::min(least, levels.aligned_tokens(item, 0));
@@ -175,7 +179,7 @@ void place_tree_top(const Levels& levels, std::span<const LeveledItem> items, Tr
 
 namespace {
 
-/// A possible placement of an item, with the resulting area and end.
+/// A possible block for an item, with the area of the item and the time at which it would end there.
 struct Fit {
   Cost area = -1;
   Cost end = 0;

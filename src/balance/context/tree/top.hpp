@@ -15,7 +15,8 @@ struct LeveledItem {
   std::int64_t block = -1;
 };
 
-/// The micro-batches of a tree above its leaves, and the busy time of each rank.
+/// The micro-batches of groups of more than one rank in a schedule_tree() schedule, and the time for which
+/// they keep each rank busy.
 struct TreeTop {
   std::vector<OpenTask> tasks;  ///< in descending order of level
   std::vector<Cost> heights;    ///< busy time of each rank
@@ -29,9 +30,10 @@ struct TreeTop {
 void place_tree_top(const Levels& levels, std::span<const LeveledItem> items, TreeTop& top);
 
 /// Chooses levels and blocks for `items`, which are in descending order of work, to make all of them end
-/// within `limit`. For each item, chooses the block with the least area among the blocks on which it ends
-/// within `limit`; on a tie, the one on which it ends last. If there is no such block, chooses the block on
-/// which the item ends first. Assumes that items do not share micro-batches. O(items * ranks).
+/// within `limit`. For each item, chooses the block with the least area (the item's time, summed over the
+/// ranks) among the blocks on which the item ends within `limit`; on a tie, the one on which it ends last. If
+/// there is no such block, chooses the block on which the item ends first. Assumes that items do not share
+/// micro-batches. O(items * ranks).
 void fit_into_blocks(const Levels& levels, std::span<LeveledItem> items, Cost limit);
 
 /// Adds micro-batches of single ranks to `tasks` for `items`, which are in descending order of work. Each

@@ -17,13 +17,13 @@
 namespace evenkeel::context {
 namespace {
 
-/// Maximum number of items placed, over all trials that place leaves. Trials without leaves have limits of
-/// their own, which are derived from this number.
+/// Maximum number of items placed, summed over the trials that place all items. The trials that only place
+/// the items of groups of several ranks have limits of their own, which are derived from this number.
 constexpr std::int64_t max_placed = 1 << 17;
 constexpr std::int64_t max_trials = 64;
-/// Maximum number of places examined per item when the whole tree is improved.
+/// Maximum number of possible places (micro-batches and blocks) that improve_tree() examines per item.
 constexpr std::int64_t looks_per_item = 1 << 12;
-/// An end time within 1 / near_enough of the bound is not improved further.
+/// An end time that exceeds the lower bound by at most 1 / near_enough of it is not improved further.
 constexpr Cost near_enough = 4096;
 
 /// The micro-batches of a schedule, and the busy time of each rank.
@@ -43,10 +43,10 @@ struct Tree {
   }
 };
 
-/// The place of a long item.
+/// The group size (level) and the block of ranks that a trial chooses for a long item.
 struct Place {
   int level = 0;
-  std::int64_t block = -1;  ///< -1 for any block, and for leaves
+  std::int64_t block = -1;  ///< -1 if any block is allowed, and for single ranks (level 0)
 
   friend bool operator==(const Place&, const Place&) = default;
 };
@@ -87,7 +87,8 @@ class TreeSearch {
   }
 
  private:
-  /// Returns the work of an item as a leaf, including its share of the overhead of full micro-batches.
+  /// Returns the work of an item on a single rank (a leaf), including its share of the overhead of full
+  /// micro-batches.
   [[nodiscard]] Cost leaf_work(Item item) const {
     const std::int64_t cap = std::max<std::int64_t>(levels_.cap(0), 1);
     const Cost overhead = levels_.problem().communication.overhead;
@@ -100,9 +101,9 @@ class TreeSearch {
            (placements_left_ >= levels_.num_items() && best_.end() - bound_ > bound_ / near_enough);
   }
 
-  /// Returns choices with their estimated ends, most promising first. There is one choice per trial length,
-  /// in which each long item gets the group size with the least area within that length, and the choices of
-  /// add_fitted_choices().
+  /// Returns choices with their estimated ends, in ascending order of end. There is one choice per trial
+  /// length: each long item gets the group size with the least area among those on which it takes at most
+  /// this length. In addition, there are the choices of add_fitted_choices().
   [[nodiscard]] std::vector<std::pair<Cost, Choice>> trial_choices() {
     const auto longs = static_cast<std::int64_t>(longs_.size());
     const std::int64_t trials = std::clamp<std::int64_t>(max_placed / 2 / (longs + 1), 4, max_trials);
@@ -121,8 +122,8 @@ class TreeSearch {
     return choices;
   }
 
-  /// Adds the choices that fit_into_blocks() makes for several limits. Does nothing if there are too many
-  /// long items.
+  /// Adds the choices that fit_into_blocks() makes for several time limits. Does nothing if there are too
+  /// many long items.
   void add_fitted_choices(std::vector<std::pair<Cost, Choice>>& choices) {
     const auto longs = static_cast<std::int64_t>(longs_.size());
     const std::int64_t fits =
@@ -164,7 +165,7 @@ class TreeSearch {
     return items;
   }
 
-  /// Estimates the end of the schedule for a choice, treating leaves as divisible.
+  /// Estimates the end of the schedule for a choice, treating the items on single ranks as divisible work.
   [[nodiscard]] Cost estimate_end(const Choice& choice) {
     const std::vector<LeveledItem> items = top_items(choice);
     Cost leaves = leaf_work_;
@@ -173,7 +174,8 @@ class TreeSearch {
     return levels_.speeds().even_end(trial_top_.heights, leaves);
   }
 
-  /// Builds the tree for a choice, and keeps it if it is the best tree so far. Returns whether it is.
+  /// Builds the tree for a choice, and keeps the tree if it ends earlier than all trees before. Returns
+  /// whether the tree was kept.
   bool try_choice(const Choice& choice) {
     TreeTop top;
     top.tasks.reserve(static_cast<std::size_t>(levels_.num_items()));
@@ -192,8 +194,8 @@ class TreeSearch {
     return true;
   }
 
-  /// Merges the short items into the leaves in order of work, since some long items have less work than some
-  /// short ones.
+  /// Merges the short items into `leaves` (the items for single ranks) in descending order of work, since
+  /// some long items have less work than some short ones.
   void merge_shorts(std::vector<Item>& leaves) const {
     const auto middle = static_cast<std::ptrdiff_t>(leaves.size());
     leaves.insert(leaves.end(), shorts_.begin(), shorts_.end());
@@ -231,8 +233,8 @@ class TreeSearch {
 
   [[nodiscard]] bool is_near_bound(Cost part) const { return best_.end() - bound_ <= bound_ / part; }
 
-  /// Tries waves as trees: first waves of groups of equal size, then the best waves found. Blocks are nested,
-  /// so any waves are also a valid tree, which ends no later than the waves.
+  /// Tries schedules that consist of waves: first waves of groups of equal size, then best_waves(). Blocks
+  /// are nested, so any waves are also a valid tree, which ends no later than the waves.
   void try_waves() {
     constexpr std::int64_t most_items = 1 << 14;
     // Finding the best waves is slow, so they are tried only if the tree ends more than 1/512 above the
@@ -256,9 +258,9 @@ class TreeSearch {
 
   const Levels& levels_;
   Cost bound_;
-  std::vector<Item> longs_;   ///< in descending order of work; may run above the leaves
-  std::vector<Item> shorts_;  ///< in descending order of work
-  Cost leaf_work_ = 0;        ///< work of all items as leaves
+  std::vector<Item> longs_;   ///< long items in descending order of work; a Choice has a place for each
+  std::vector<Item> shorts_;  ///< the other items, in descending order of work
+  Cost leaf_work_ = 0;        ///< sum of leaf_work() over all items
   std::vector<Cost> times_;   ///< time of each long item on each level; -1 if it does not fit
   std::vector<Cost> areas_;
   std::int64_t placements_left_ = max_placed;
@@ -267,12 +269,12 @@ class TreeSearch {
   Choice best_choice_;
 };
 
-/// A possible place for an item.
+/// A possible place for an item: a micro-batch, or a block on which a new micro-batch could run.
 struct Spot {
-  Cost area = -1;  ///< increase in area: number of ranks times the increase in time
+  Cost area = -1;  ///< number of ranks times the increase in time; -1 if there is no place
   Cost end = 0;
   std::size_t task = 0;
-  int level = 0;  ///< level of the micro-batch
+  int level = 0;  ///< level (index of the group size) of the micro-batch
   std::size_t block = 0;
 };
 
@@ -303,7 +305,7 @@ class TreeMoves {
   }
 
   /// Empties some of the micro-batches that run on rank `last` or on a few random other ranks, except for
-  /// groups above a random size. Returns whether any items were removed.
+  /// micro-batches of groups above a random size. Returns whether any items were removed.
   bool remove_micro_batches(std::size_t last) {
     items_.clear();
     const auto ranks = heights_.heights_at(0).size();
@@ -432,11 +434,12 @@ class TreeMoves {
   const Levels* levels_;
   BlockHeights heights_;
   SearchMoves random_;
-  Cost limit_ = 0;  ///< latest time at which a rank may end
+  Cost limit_ = 0;  ///< latest time at which a rank that gets an item may end
   std::int64_t looks_ = 0;
   std::vector<std::size_t> chosen_;
   std::vector<Item> items_;
-  std::vector<std::pair<std::size_t, OpenTask>> journal_;  ///< previous states of tasks, to undo a trial
+  /// Index and previous state of each task that the current trial changed, for undo().
+  std::vector<std::pair<std::size_t, OpenTask>> journal_;
 };
 
 }  // namespace

@@ -52,11 +52,11 @@ class WaveBeam {
   }
 
  private:
-  /// A partial schedule.
+  /// A partial schedule: waves that contain some of the items.
   struct State {
     Waves waves;
     Cost left = 0;   ///< sum of the minimum areas of the remaining items
-    Cost score = 0;  ///< estimated end
+    Cost score = 0;  ///< estimated end of the complete schedule
   };
 
   [[nodiscard]] Cost min_area(Item item) const {
@@ -89,7 +89,7 @@ class WaveBeam {
       for (const Item item : longer.waves.tasks[t].items) longer.left -= min_area(item);
     std::int64_t no_looks = 0;  // do not examine places; only recompute the end, including the small items
     improve_waves(longer.waves, levels_, small_, no_looks);
-    // The factor accounts for idle ranks in later waves.
+    // The factor 9/8 accounts for idle ranks in later waves.
     longer.score = longer.waves.end + levels_.speeds().mean_time(longer.left) * 9 / 8;
     if (builder_.holds_all(longer.waves)) {
       done_.push_back(std::move(longer.waves));
@@ -163,7 +163,8 @@ std::size_t WaveBuilder::find_companion(const OpenTask& task, std::size_t from, 
   const CommunicationCost& cost = levels_->problem().communication;
   const std::int64_t size = levels_->size(task.level);
   const Cost fast_height = levels_->equivalent_fastest_time(height, task.level, task.first);
-  // Ignore that the attention of a companion could hide communication of the micro-batch.
+  // `spare` may be too low, since it ignores that the attention of a companion could hide communication of
+  // the micro-batch.
   const Cost spare =
       (fast_height - cost.overhead) * size - task.work.work - exposed_communication(task.work, size, cost);
   if (spare < 0) return order_.size();

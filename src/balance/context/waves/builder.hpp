@@ -28,11 +28,11 @@ struct Waves {
 };
 
 /// Builds waves one by one:
-/// 1. The largest remaining item starts a wave. The height of the wave is this item's time, or the trial's
-///    height if that is larger.
-/// 2. While ranks are free, the largest remaining item that fits within this height starts a micro-batch, on
-///    the group on which it has the least area.
-/// 3. The micro-batch is filled up with the largest items that fit.
+/// 1. The largest remaining item starts a wave. The height of the wave is the time up to which its
+///    micro-batches are filled: this item's time, or WaveTrial::height if that is larger.
+/// 2. While ranks are free, the largest remaining item that fits within this height starts a micro-batch. It
+///    gets the group size with the least area (Levels::area(): time summed over the ranks).
+/// 3. Each new micro-batch is filled up with the largest items that still fit.
 ///
 /// Items are found by bisection, so a trial takes O(n log n), or more if lengths do not increase with work.
 class WaveBuilder {
@@ -44,11 +44,11 @@ class WaveBuilder {
   [[nodiscard]] Waves build(const WaveTrial& trial, Waves start = {});
   /// Adds items to the waves of `start`, without adding waves.
   [[nodiscard]] Waves fill_up(const WaveTrial& trial, Waves start);
-  /// Returns the items that are not in the waves that were built last.
+  /// Returns the items that the last call of build(), fill_up() or add_wave() did not place in any wave.
   [[nodiscard]] std::vector<Item> unplaced_items();
-  /// Adds one wave of remaining items. Precondition: there are remaining items.
+  /// Adds one wave of items that are not in `waves` yet. Precondition: there are such items.
   void add_wave(const WaveTrial& trial, Waves& waves);
-  /// Returns the largest item that is not in any wave. Precondition: such an item exists.
+  /// Returns the largest item that is not in `waves`. Precondition: such an item exists.
   [[nodiscard]] Item largest_unplaced_item(const Waves& waves);
   [[nodiscard]] bool holds_all(const Waves& waves) const;
   /// Returns the items by descending work.
@@ -68,18 +68,18 @@ class WaveBuilder {
 
   const Levels* levels_;
   std::vector<Item> order_;
-  std::vector<Cost> works_;           ///< in the order of `order_`
-  std::vector<std::int64_t> tokens_;  ///< aligned for one rank; in the order of `order_`
-  bool tokens_fall_ = true;           ///< whether tokens decrease with work
-  std::vector<std::size_t> places_;   ///< position of each item in the order
+  std::vector<Cost> works_;           ///< work of each item, in the order of `order_`
+  std::vector<std::int64_t> tokens_;  ///< aligned tokens of each item on one rank, in the order of `order_`
+  bool tokens_fall_ = true;           ///< whether `tokens_` never increases, so that it can be bisected
+  std::vector<std::size_t> places_;   ///< position of each item in `order_`
   /// By position: the position itself if its item is not placed yet, otherwise a later position.
   std::vector<std::size_t> next_;
 };
 
-/// Totals of the small items. They are treated as divisible, since they will fill the remaining room of
-/// waves.
+/// Totals of the small items, which are the items that schedule_waves() does not call long. They are treated
+/// as divisible, since they will fill the remaining room of waves.
 struct SmallItems {
-  Cost work = 0;  ///< includes their share of overheads
+  Cost work = 0;  ///< total work of the small items, including their share of overheads
   Cost per_token = 0;
 };
 

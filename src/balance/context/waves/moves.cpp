@@ -16,12 +16,13 @@ namespace {
 /// Maximum number of waves for which ruin and recreate is applied to pairs of waves.
 constexpr std::size_t max_waves_in_pairs = 12;
 
-/// A wave: its micro-batches, and the free ranks.
+/// A wave: its micro-batches, and the ranks that do not run any of them.
 struct OpenWave {
   std::vector<OpenTask> tasks{};
   FreeRanks free{};
   Cost time = 0;
-  std::int64_t kept_for = 0;  ///< number of the last trial that saved the wave's previous state
+  /// Number of the last trial in which save_before_change() saved the wave's previous state.
+  std::int64_t kept_for = 0;
 
   void compute_time() {
     time = 0;
@@ -29,13 +30,13 @@ struct OpenWave {
   }
 };
 
-/// A possible place for an item.
+/// A possible place for an item: an existing micro-batch, or free ranks on which a new one could run.
 struct WaveSpot {
   Cost longer = std::numeric_limits<Cost>::max();  ///< increase of the wave's time
   Cost idle = 0;  ///< work that the group could do while it waits for other groups
   std::size_t wave = 0;
-  std::size_t task = 0;    ///< number of the task in the wave; the wave's number of tasks for a new task
-  int level = 0;           ///< level of the task
+  std::size_t task = 0;    ///< index in OpenWave::tasks; the number of tasks if a new task is needed
+  int level = 0;           ///< level (index of the group size) of the task
   std::int64_t first = 0;  ///< first rank of the task
 
   [[nodiscard]] bool is_better_than(const WaveSpot& other) const {
@@ -119,8 +120,9 @@ class WaveMoves {
     return sum;
   }
 
-  /// Returns the number of tokens of small items for which a group has time. The communication of these
-  /// tokens also takes time, except for the part that the attention of the group's items hides.
+  /// Returns the number of tokens of small items for which the group of `task` has time before the wave ends.
+  /// The communication of these tokens also takes time, except for the part that the attention of the group's
+  /// items hides.
   [[nodiscard]] std::int64_t num_fitting_small_tokens(const OpenTask& task, Cost wave_time) const {
     const CommunicationCost& cost = levels_->problem().communication;
     const std::int64_t size = levels_->size(task.level);
@@ -135,7 +137,7 @@ class WaveMoves {
   /// within the last 1 / share of the wave's time, or all micro-batches if `share` is 0.
   struct Ruin {
     std::size_t first = 0;
-    std::size_t second = 0;  ///< at least `first`
+    std::size_t second = 0;  ///< index of the second wave; at least `first`
     Cost share = 0;
   };
 
@@ -147,7 +149,8 @@ class WaveMoves {
     return false;
   }
 
-  /// Tries new groups of any size, then repeats this with smaller and smaller maximum sizes.
+  /// Applies `ruin` and places the removed items again, on groups of any size. Repeats this with smaller and
+  /// smaller maximum sizes of new groups.
   bool try_on_all_levels(const Ruin& ruin) {
     bool improved = false;
     for (highest_ = levels_->count() - 1; highest_ >= 0 && looks_left_ > 0; --highest_) {

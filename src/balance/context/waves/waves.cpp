@@ -25,15 +25,16 @@ namespace {
 constexpr std::int64_t max_wave_placements = 1 << 17;
 /// Maximum number of items for which grids of equal-size groups are tried.
 constexpr std::int64_t max_in_a_grid = 1 << 14;
-/// An end time within 1 / waves_near_enough of the bound is not improved further.
+/// An end time that exceeds the lower bound by at most 1 / waves_near_enough of it is not improved further.
 constexpr Cost waves_near_enough = 4096;
-/// Maximum number of places examined per item when waves are improved.
+/// Maximum number of possible places (micro-batches and free ranks) that improve_waves() examines per item.
 constexpr std::int64_t wave_looks_per_item = 1 << 12;
-/// Maximum number of starts from built_starts(), and of starts from searched_starts(), that are improved.
+/// Maximum number of results of build_starts(), and also of beam_search_starts(), that are improved.
 constexpr std::int64_t max_started = 24;
-/// Maximum number of improved starts that are completed with all items.
+/// Maximum number of improved starts (WaveSearch::Start) to which the other items are added.
 constexpr std::size_t max_filled = 4;
-/// Maximum number of completed starts for which the remaining small items are also spread evenly.
+/// Maximum number of starts for which, as another variant, the small items that do not fit are spread evenly
+/// over all ranks.
 constexpr std::size_t most_even = 4;
 constexpr Cost unlimited = sum_limit >> 20;
 
@@ -108,13 +109,14 @@ class WaveSearch {
     small_.work = small_.per_token * tokens;
   }
 
-  /// Returns the divisor of the search effort. It increases with the number of items per rank, because
-  /// schedules with many waves are balanced without much search.
+  /// Returns the number by which the search effort is divided. It increases with the number of items per
+  /// rank, because schedules with many waves are balanced without much search.
   [[nodiscard]] std::int64_t effort_divisor() const {
     return 1 + levels_.num_items() / levels_.problem().ranks / 256;
   }
 
-  /// Returns the number of places to examine: proportional to n up to 1024 items, and decreasing above 16384.
+  /// Returns the number of possible places that improve_waves() may examine. It is proportional to the number
+  /// of items up to 1024 items, and decreases above 16384 items.
   [[nodiscard]] std::int64_t num_places_to_examine() const {
     const std::int64_t n = levels_.num_items();
     return wave_looks_per_item * std::min<std::int64_t>(n, 1024) / (1 + n / 16384);
@@ -124,7 +126,7 @@ class WaveSearch {
 
   static bool ends_earlier(const Start& left, const Start& right) { return left.waves.end < right.waves.end; }
 
-  /// Returns waves of long items only, most promising ones first.
+  /// Returns waves that contain only the long items, in ascending order of end.
   [[nodiscard]] std::vector<Start> build_starts() const {
     std::vector<Start> starts;
     // Without long items, both starts have no waves. In the first, the first item of a wave gets the group
@@ -188,7 +190,8 @@ class WaveSearch {
     return starts;
   }
 
-  /// A start, the slack with which it is filled up, and the resulting end time.
+  /// A start, the slack (WaveTrial::slack) with which other items are added to it, and the resulting end
+  /// time.
   struct Filling {
     const Start* start = nullptr;
     Cost slack = 0;
@@ -245,7 +248,7 @@ class WaveSearch {
     return waves;
   }
 
-  /// Improves the best results, and keeps the best one.
+  /// Improves the best schedules in `filled`, and stores the best one in best_.
   void improve_filled(std::vector<Waves>& filled) {
     std::ranges::stable_sort(filled, {}, &Waves::end);
     Waves* best = &filled.front();
@@ -273,8 +276,8 @@ class WaveSearch {
   std::vector<Item> order_;
   WaveBuilder builder_;
   Cost full_time_ = 0;
-  std::vector<Item> longs_;  ///< in descending order of work
-  SmallItems small_;         ///< the other items
+  std::vector<Item> longs_;  ///< the long items, in descending order of work
+  SmallItems small_;         ///< totals of the items that are not long
   std::vector<Cost> limits_;
   std::vector<Cost> heights_;
   Waves best_;

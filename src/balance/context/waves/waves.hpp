@@ -14,9 +14,10 @@ namespace evenkeel::context {
 /// last waves may be empty. Waves are in descending order of time.
 ///
 /// 1. Place the long items. These are the items that do not fit on one rank, or that take longer there than
-///    1.5 times the time of a full micro-batch of average items. Build waves for several common heights, and
-///    by a beam search over the height of each wave. The largest item of a wave determines its height; other
-///    long items fill up the wave.
+///    1.5 times the time of a full micro-batch of average items. Each wave has a height, the time up to which
+///    it is filled with other long items; it is never less than the time of the wave's first item, which is
+///    the largest remaining one. Try several heights that apply to all waves, and a beam search that chooses
+///    the height of each wave.
 /// 2. Improve these waves by ruin and recreate, treating small items as divisible.
 /// 3. Add the small items: fill up the waves and add more waves, or spread the small items evenly.
 /// 4. Improve the best results by ruin and recreate.
@@ -33,9 +34,9 @@ namespace evenkeel::context {
 /// Returns the waves of schedule_waves(), without empty ones. Precondition: there are items.
 [[nodiscard]] Waves best_waves(const Levels& levels);
 
-/// Returns waves of all items on groups of one size, as with a fixed cp: a grid of such groups, with as few
-/// waves as their caps allow (partition_into_grid()). Returns nullopt if an item does not fit. If all items
-/// are short compared with the cap, mixing group sizes does not give more even waves.
+/// Returns waves of all items on groups of one size, as with a fixed context-parallel size: a grid of such
+/// groups, with as few waves as their caps allow (partition_into_grid()). Returns nullopt if an item does not
+/// fit. If all items are short compared with the cap, mixing group sizes does not give more even waves.
 [[nodiscard]] std::optional<Waves> uniform_waves(const Levels& levels, int level);
 
 /// Same as uniform_waves(), for some of the items. Precondition: each of them fits in a group of this size.
