@@ -33,7 +33,7 @@ class OwnFields {
 /// A rank's input to an agreement on fields.
 struct FieldAgreementInput {
   std::optional<std::vector<FieldSpec>> fields{};  ///< nullopt if the rank does not have data
-  CallKey call{};                                  ///< must be equal on all ranks
+  CallKey call{};  ///< the call that this rank makes; must be equal on all ranks
 };
 
 /// Collective over `comm`: returns the fields of the ranks that have data, sorted by name; an empty list if

@@ -122,7 +122,7 @@ class Consumer {
   std::vector<DerivedColumns> derived_;  // by micro-batch
   std::span<const CarriedField> carried_;
   std::vector<RowView> views_;                       // by field
-  std::vector<std::int64_t> received_;               // bytes by field
+  std::vector<std::int64_t> received_;               // bytes received from owners, by field
   std::vector<std::vector<const Column*>> columns_;  // by field, then by micro-batch
   std::vector<std::vector<std::int64_t>> halos_;     // by micro-batch
 };
@@ -395,8 +395,9 @@ class RunningExchange {
   /// peers share tensors.
   struct Loan {
     int lender = 0;
-    std::vector<FieldTransfer> fields;  // fields borrowed by this rank; on the lender, its own fields
-    bool with_derived = false;          // whether derived fields are lent as well
+    // Fields that this rank borrows; on the lender, the fields that it receives for itself.
+    std::vector<FieldTransfer> fields;
+    bool with_derived = false;  // whether derived fields are lent as well
 
     [[nodiscard]] bool needs_column(const StepTransfer& step, const FieldSpec& column) const {
       if (with_derived) return place_has_column(step, fields, column);
