@@ -40,7 +40,7 @@ class BlockList {
   struct Block {
     const std::byte* address;
     std::size_t bytes;         ///< number of transferred bytes
-    std::size_t view = plain;  ///< index in views(), or plain
+    std::size_t view = plain;  ///< index in views(), or `plain` if the bytes are transferred unchanged
   };
 
   /// Appends `bytes` bytes at `address`. Extends the last block if they are adjacent to it. Does nothing for

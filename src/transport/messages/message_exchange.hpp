@@ -29,7 +29,8 @@ struct TransportSettings {
 /// Traffic of one rank in one exchange.
 struct MessageTraffic {
   std::int64_t between_nodes = 0;  ///< number of messages that this rank sent to ranks of other nodes
-  /// Number of bytes that this rank received from other ranks of its node in the rounds through leaders.
+  /// Number of bytes that this rank received from other ranks of its node because messages between nodes go
+  /// through leaders (LeaderRounds).
   std::int64_t forwarded = 0;
 };
 

@@ -33,10 +33,10 @@ class NodeLeaders {
     return ranks_[static_cast<std::size_t>(node)];
   }
 
-  /// Returns the rank of `node` that leads its traffic with `other`, which must be another node.
+  /// Returns the rank of `node` that is the leader for `other`, which must be another node.
   [[nodiscard]] int leader(int node, int other) const noexcept;
-  /// Returns the maximum number of bytes from `node` to `other` that fit in the memory of both leaders,
-  /// regardless of the other traffic that they lead.
+  /// Returns the maximum number of bytes from `node` to `other` that are guaranteed to fit in the staging
+  /// memory of both leaders, even if the same ranks are also the leaders for other nodes.
   [[nodiscard]] std::int64_t max_bytes_through_leaders(int node, int other) const noexcept;
   /// Returns whether there are several nodes and at least one node has several ranks.
   [[nodiscard]] bool can_aggregate_messages() const noexcept;
