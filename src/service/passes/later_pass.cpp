@@ -38,8 +38,8 @@ std::unordered_map<EntryId, Place> places_of(std::span<const MicroBatchPlan> pla
   return places;
 }
 
-/// Returns whether both lists of micro-batches contain the same entries, each with the same aligned length in
-/// both layouts.
+/// Returns whether the micro-batches `from` and `to` contain the same entries, each with the same aligned
+/// length in both. `places` has the place of each entry in `from`.
 bool have_equal_entries(std::span<const PackedMicroBatch> from,
                         const std::unordered_map<EntryId, Place>& places, std::span<PackedMicroBatch> to,
                         std::span<const MicroBatchPlan> to_plan) {

@@ -29,8 +29,8 @@ std::vector<FieldSpec> specs_of(std::span<const Column> columns) {
   return specs;
 }
 
-// Balances the pass by the profile's measured cost if there is one. Collective if the profile's cost is
-// measured.
+// Selects the cost model with which the pass is balanced: if the profile's cost is measured, the latest fit;
+// otherwise, the configured cost. Collective if the profile's cost is measured.
 void use_measured_cost(const StepContext& context, Gathered& gathered, GuardedWork& work) {
   context.times->begin_step(context.world(), gathered.pass.profile);
   work.run_on_replicated_data([&] {
@@ -68,7 +68,7 @@ std::pair<Gathered, RaggedBatch> gather_first_pass(const StepContext& context,
     mine = read();
     samples.names_in_errors = mine.names_in_errors();
     // Add names to errors before ranks agree on errors, since a rank that failed to read its samples does not
-    // have names.
+    // have their names.
     with_sample_names_in_errors(samples.names_in_errors, [&] {
       prepare_samples(mine, fields_as_read(config, mine), shares_prefixes);
       samples.left_out = apply_filter(config.filter, shares_prefixes, mine);

@@ -19,7 +19,7 @@ struct Planned {
   std::optional<StrategyChoice> strategy;  // set if the strategy was chosen by comparing plans
   StepAssignment assignment;               // replicated
   DpRankPlan plan;                         // plan of this rank's DP rank
-  ChosenShapes shapes;                     // shapes of the step; each micro-batch of the plan has one
+  ChosenShapes shapes;                     // shapes of the step; each micro-batch of the plan has one of them
 
   [[nodiscard]] const Pass& pass() const noexcept { return gathered.pass; }
   [[nodiscard]] const StepSamples& samples() const noexcept { return *gathered.samples; }
