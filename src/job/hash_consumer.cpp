@@ -86,7 +86,7 @@ StepResults hash_tokens(const Step& step) {
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
     const PackedMicroBatch& micro_batch = step.micro_batches[m].tensors;
-    // Pipeline stages without labels do not have results to report.
+    // Pipeline stages without tokens or labels do not have results to report.
     if (micro_batch.find(input_ids_field) == nullptr || micro_batch.find(labels_field) == nullptr) continue;
     // A row shared by several samples does not belong to any one of them.
     if (!micro_batch.shared)

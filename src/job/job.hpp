@@ -59,7 +59,8 @@ class Watch {
 struct JobSettings {
   std::filesystem::path config;        ///< read only once, by rank 0, since it may be a pipe
   std::vector<std::string> overrides;  ///< overrides of the form KEY=VALUE
-  std::filesystem::path dump;          ///< first of four output folders; empty if the output is not written
+  /// First of four output folders; each path is empty if that output is not written.
+  std::filesystem::path dump;
   std::filesystem::path report;
   std::filesystem::path results;
   std::filesystem::path trace;
@@ -139,7 +140,7 @@ class Job {
   [[nodiscard]] std::optional<Step> next();
   /// Collective. Permits the buffer of a stream to delete the samples of steps before `step`.
   void free_samples_before(std::int64_t step);
-  /// Runs all passes over a step. Returns the number of the step's true tokens.
+  /// Runs all passes over a step. Returns the number of the step's tokens that are not padding.
   [[nodiscard]] std::int64_t run_passes(Step step);
   void finish_pass(const Step& step);
   void collect_results(const Step& step);
@@ -153,7 +154,7 @@ class Job {
   JobState state_;
   DataService service_;
   std::unique_ptr<SampleStream> stream_;
-  ServiceState described_;            // configuration and sources of this job, before this run's first step
+  ServiceState described_;  // state before this run's first step, with this job's configuration and sources
   std::vector<std::string> changes_;  // differences from the state from which the job resumes
   std::optional<OutputFolders> folders_;
   std::int64_t steps_ = 0;
@@ -161,7 +162,7 @@ class Job {
   bool warned_of_steps_ = false;
   bool warned_of_samples_ = false;
   std::optional<Watch> watch_;
-  std::optional<Steps> ahead_;  // destroyed first, since its thread reads from the source
+  std::optional<Steps> ahead_;  // declared last, so that its thread, which reads from `stream_`, ends first
 };
 
 }  // namespace evenkeel

@@ -17,7 +17,7 @@ namespace evenkeel {
 /// The folder of a job's state, and whether to resume from it. Equal on all ranks.
 struct StateSettings {
   std::filesystem::path folder;  ///< empty if no state is kept
-  std::int64_t every = 1;        ///< number of steps between two states
+  std::int64_t every = 1;        ///< interval, in steps, at which states are written
   bool resume = false;           ///< whether to resume from the state in the folder, if there is one
   ChangedJob changed = ChangedJob::refused;
 };

@@ -38,8 +38,8 @@ class CreatedFolders {
 /// and is restored otherwise.
 class RunFolder {
  public:
-  /// Creates the folder if it does not exist. Throws IoError if that fails. `option` is used in messages,
-  /// such as --dump.
+  /// Creates the folder if it does not exist. Throws IoError if that fails. `option` is the name of the
+  /// command-line option, such as --dump, for error messages.
   RunFolder(const std::filesystem::path& folder, std::string option, const RunMarker& marker);
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
@@ -91,7 +91,7 @@ class RunFolder {
   std::optional<RunLock> lock_;
   std::optional<RunMarker> earlier_;
   bool damaged_ = false;                    // whether there is an earlier marker that cannot be parsed
-  RunLayout layout_;                        // layout of the earlier run and this one
+  RunLayout layout_;                        // files of the earlier run and of this run
   std::map<RunOutput, std::int64_t> kept_;  // expected number of files of the job's earlier runs
   bool begun_ = false;
 };
