@@ -19,7 +19,7 @@ namespace evenkeel {
 struct RunTotals {
   void add(const StepFigures& figures);
 
-  StepFigures latest;  ///< the last pass that was added
+  StepFigures latest;  ///< figures of the last pass that was added
   PassTotals passes;
   /// One entry per field name, summed over the passes that transferred the field; `max_received` is the
   /// maximum over these passes.
@@ -51,7 +51,7 @@ struct RunReport {
   /// Pictures of the profiles for which they were gathered (FiguresDetail::picture). The page shows them, and
   /// advice is derived from them.
   std::vector<RunPicture> pictures{};
-  std::optional<std::int64_t> prefetch{};  ///< exchange.prefetch
+  std::optional<std::int64_t> prefetch{};  ///< value of exchange.prefetch
   std::string version{};                   ///< version of the program
 
   void add(StepFigures figures);
