@@ -47,8 +47,8 @@ struct StepContext {
   Config config;
   std::vector<int> dp_of_rank;  // DP rank of each world rank
   std::unique_ptr<TimeReports> times;
-  // Profiles of the later passes that are planned in order to choose shapes. Omits profiles whose plans use
-  // the same settings as those of an earlier profile.
+  // Profiles of the later passes that are planned in order to choose shapes. Omits profiles with the same
+  // plan settings as an earlier profile.
   std::vector<std::string> planned_profiles;
   std::set<std::string> cost_fields;  // fields that define the cost of samples in any pass
   ChosenShapes first_shapes;          // shapes with which the first step of this service begins
