@@ -65,8 +65,8 @@ struct JobSettings {
   std::filesystem::path results;
   std::filesystem::path trace;
   bool overwrite = false;  ///< whether to remove the files of an earlier run from the folders
-  std::vector<std::string>
-      profiles;  ///< profiles of the passes over each step; empty for one pass with the job's own settings
+  /// Profiles of the passes over each step; empty for one pass with the job's own settings.
+  std::vector<std::string> profiles;
   /// Number of the step to stop before, regardless of where the run begins; 0 for no limit.
   std::int64_t max_steps = 0;
   StateSettings state;
