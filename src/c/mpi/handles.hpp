@@ -53,7 +53,7 @@ struct evenkeel_memory {
 struct evenkeel_service {
   evenkeel::Communicator ranks;  // communicator of the caller's ranks
   evenkeel::Config config;
-  std::shared_ptr<evenkeel::DataService> service;  // shared with its streams
+  std::shared_ptr<evenkeel::DataService> service;  // shared with the streams of this service
 
   [[nodiscard]] const evenkeel::Communicator& trainers() const noexcept { return service->mesh().world(); }
 };
