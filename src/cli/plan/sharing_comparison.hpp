@@ -52,8 +52,7 @@ struct ComparedSharing {
 /// - In the bound, tokens that trees share count once. Without trees, only tokens of shared prompts count
 ///   once.
 /// - Work is measured by comparison_cost_model(). Recomputing a row counts as a third of its work, since only
-/// its
-///   forward pass is repeated.
+///   the forward pass of the row is repeated.
 /// Empty if the settings do not share prefixes. Throws if a step cannot be planned (see plan_step()).
 [[nodiscard]] std::vector<ComparedSharing> compare_sharing(const PlanInput& input,
                                                            const PlanSettings& settings);
