@@ -26,7 +26,7 @@ class OwnFields {
                                              std::span<const FieldDigest> digests) &&;
 
  private:
-  std::vector<FieldSpec> fields_;  // sorted by name
+  std::vector<FieldSpec> fields_;  // this rank's fields, sorted by name
   FieldDigest digest_;
 };
 
