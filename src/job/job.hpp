@@ -25,9 +25,9 @@ class Watch {
  public:
   /// The files to write, equal on all ranks. The path of a file that is not written is empty.
   struct Files {
-    std::filesystem::path metrics;  ///< metrics.jsonl
+    std::filesystem::path metrics;  ///< path of metrics.jsonl
     std::int64_t first_step = 0;    ///< first step of this run; metrics of earlier runs are kept
-    std::filesystem::path trace;    ///< trace.json
+    std::filesystem::path trace;    ///< path of trace.json
   };
   /// Collective: opens the files on rank 0, and aligns clocks for a trace. Throws the same error on every
   /// rank.
@@ -58,7 +58,7 @@ class Watch {
 /// Settings of a job. They must be equal on all ranks.
 struct JobSettings {
   std::filesystem::path config;        ///< read only once, by rank 0, since it may be a pipe
-  std::vector<std::string> overrides;  ///< overrides of the form KEY=VALUE
+  std::vector<std::string> overrides;  ///< overrides of the configuration, of the form KEY=VALUE
   /// First of four output folders; each path is empty if that output is not written.
   std::filesystem::path dump;
   std::filesystem::path report;

@@ -52,7 +52,7 @@ class JobState {
   [[nodiscard]] std::string read_state_to_resume(bool overwrite);
 
   StateSettings settings_;
-  std::optional<StateFolder> folder_;  // on rank 0, if a state is kept
+  std::optional<StateFolder> folder_;  // set on rank 0 if a state is kept
   ServiceState begin_;
   bool is_resumed_ = false;
   std::int64_t written_ = -1;  // next step of the last written state

@@ -21,7 +21,7 @@ enum class DumpForm : std::uint8_t {
 
 /// A rank that writes its part of a dump.
 struct DumpWriter {
-  GridPoint mesh;   ///< sizes of the mesh
+  GridPoint mesh;   ///< size of the mesh along each axis
   GridPoint place;  ///< the rank's coordinates in `mesh`
   DumpForm form = DumpForm::grid;
   /// Number of ranks that write to the same folder. If nodes have their own disks, this is not the number of

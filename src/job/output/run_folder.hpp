@@ -24,7 +24,7 @@ class CreatedFolders {
   void keep() noexcept { made_.clear(); }
 
  private:
-  std::vector<std::filesystem::path> made_;  // outermost first
+  std::vector<std::filesystem::path> made_;  // created folders, outermost first
 };
 
 /// An output folder that one run owns while it writes files. The folder is locked and marked as running, and
