@@ -40,7 +40,7 @@ struct RunReport {
   std::string started{};  ///< start time, such as 2026-11-22T02:17:08Z
   Steps keeps = Steps::totals;
   double seconds = 0;                 ///< wall-clock time of all steps, on the slowest rank
-  std::vector<RunTotals> profiles{};  ///< in order of their first pass
+  std::vector<RunTotals> profiles{};  ///< totals of each profile, in the order of the profiles' first passes
   std::vector<StepFigures> steps{};   ///< in execution order; empty unless `keeps` is `each`
 
   std::int64_t first_step = 0;  ///< first step of this run; earlier runs of the job made the previous steps
