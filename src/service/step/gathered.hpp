@@ -22,7 +22,7 @@ namespace evenkeel {
 /// Settings of a pass, and the durations of its stages so far.
 struct Pass {
   std::string profile;
-  PlanSettings settings;  // the strategy may still be undecided
+  PlanSettings settings;  // settings of the pass; the strategy may still be undecided
   DerivedFieldSettings derived;
   std::uint64_t cut = 0;  // hash of how samples are cut for the ranks (StepContext::cut_hash())
   PhaseSeconds seconds;
