@@ -81,7 +81,7 @@ class BlockList {
   }
 
   std::vector<Block> blocks_;
-  std::vector<RowView> views_;  // without duplicates
+  std::vector<RowView> views_;  // views that blocks use, without duplicates
   std::int64_t bytes_ = 0;
 };
 

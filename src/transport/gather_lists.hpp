@@ -32,7 +32,7 @@ struct RankLists {
 /// The lists of all ranks, concatenated.
 template <typename T>
 struct GatheredLists {
-  std::vector<T> values;     ///< values in the order of ranks
+  std::vector<T> values;     ///< all values, in the order of ranks
   std::vector<int> offsets;  ///< offset of each rank's first value, followed by the total number of values
 
   [[nodiscard]] std::span<const T> list_of(std::size_t rank) const {

@@ -21,7 +21,8 @@ inline constexpr std::int64_t default_max_message_bytes = std::int64_t{1} << 30;
 
 struct TransportSettings {
   ExchangePath path = ExchangePath::automatic;
-  std::int64_t max_message_bytes = default_max_message_bytes;  ///< 1 .. 2^31-1, equal on all ranks
+  /// Maximum size of one message in bytes, 1 .. 2^31-1; equal on all ranks.
+  std::int64_t max_message_bytes = default_max_message_bytes;
   TensorParallelCopies tp_copies = TensorParallelCopies::own;
   NodeAggregation aggregate = NodeAggregation::automatic;
 };
