@@ -168,7 +168,8 @@ void copy_group(const RowsToCopy& rows, std::span<const Item> group, std::byte* 
   }
 }
 
-/// Copies the groups. Each group is copied by the first thread that is free.
+/// Copies the rows of each group g to targets[g], using `threads` threads. Each group is copied by the first
+/// thread that is free.
 void copy_groups(const RowsToCopy& rows, const Partition& groups, const std::vector<std::byte*>& targets,
                  std::int64_t threads) {
   std::atomic<std::int64_t> next = 0;
