@@ -56,7 +56,7 @@ class ContextWays {
     settings.dp = places_ / cp;
     settings.micro_batch.max_tokens = tokens_per_rank_ * cp;
     if (meets) {
-      settings.strategy = GridSettings{};  // a grid does not support speeds
+      settings.strategy = GridSettings{};  // a grid does not support ranks of different speeds
     } else {
       set_speeds(settings);
     }

@@ -26,8 +26,8 @@ struct ComparedSharing {
   RepeatedTokens repeated{};
   /// Number of tokens that a depth-first schedule recomputes; included in `tokens`.
   std::int64_t recomputed = 0;
-  /// Memory in aligned tokens, as counted by the cap: the maximum number that a micro-batch holds at any
-  /// time.
+  /// Peak memory: the maximum number of aligned tokens, as counted by the cap, that a micro-batch holds at
+  /// any time.
   std::int64_t held = 0;
   std::int64_t micro_batches = 0;  ///< maximum number of micro-batches on any DP rank
   /// The next four members are ratios to a bound, in which the work of every token is done once and is spread
