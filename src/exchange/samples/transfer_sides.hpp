@@ -49,8 +49,8 @@ struct TransferFrame {
 inline const RowView plain_rows;
 
 /// The ragged side of a transfer: the columns of the samples that a rank owns. Its functions append to
-/// `blocks` the bytes of a segment or sample that member `rank` of its group gets, run by run. `view` selects
-/// and converts the elements of each row.
+/// `blocks` the bytes of a segment or sample that member `rank` of its group gets, one run of consecutive
+/// rows after another. `view` selects and converts the elements of each row.
 class RaggedSide {
  public:
   /// `batch` holds this rank's samples of the table.
