@@ -90,9 +90,10 @@ class RunFolder {
   std::filesystem::path canonical_;
   std::optional<RunLock> lock_;
   std::optional<RunMarker> earlier_;
-  bool damaged_ = false;                    // whether there is an earlier marker that cannot be parsed
-  RunLayout layout_;                        // files of the earlier run and of this run
-  std::map<RunOutput, std::int64_t> kept_;  // expected number of files of the job's earlier runs
+  bool damaged_ = false;  // whether there is an earlier marker that cannot be parsed
+  RunLayout layout_;      // files of the earlier run and of this run
+  // By output: expected number of files that the job's earlier runs have written.
+  std::map<RunOutput, std::int64_t> kept_;
   bool begun_ = false;
 };
 
