@@ -45,11 +45,12 @@ struct RunReport {
 
   std::int64_t first_step = 0;  ///< first step of this run; earlier runs of the job made the previous steps
   std::vector<ReportedSource> sources{};
-  std::optional<DelayFigures> delay{};       ///< present if outliers are delayed
-  std::optional<ArrivalFigures> arrivals{};  ///< present if samples arrive during training
+  std::optional<DelayFigures> delay{};  ///< figures of delayed samples; present if outliers are delayed
+  /// Outcomes of the samples; present if samples arrive during training.
+  std::optional<ArrivalFigures> arrivals{};
 
-  /// Pictures of the profiles for which they were gathered (FiguresDetail::picture). The page shows them, and
-  /// advice is derived from them.
+  /// One picture per profile whose passes were gathered with FiguresDetail::picture. The HTML page shows the
+  /// pictures, and the report's advice is derived from them.
   std::vector<RunPicture> pictures{};
   std::optional<std::int64_t> prefetch{};  ///< value of exchange.prefetch
   std::string version{};                   ///< version of the program
