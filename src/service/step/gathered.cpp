@@ -91,7 +91,7 @@ std::pair<Gathered, RaggedBatch> gather_first_pass(const StepContext& context,
   });
   // Ranks agree on errors here: if any rank could not read its samples, all ranks throw its error.
   GatheredLengths lengths = gather_lengths(context.world(), summaries, std::move(fields), work.error(), call);
-  // All ranks have succeeded so far.
+  // All ranks have succeeded so far, so all of them make the collective calls below.
   samples.table = std::move(lengths.table);
   samples.table.set_row_counts(
       gather_row_counts(context.world(), samples.table, lengths.fields, mine, config.fields));
@@ -128,7 +128,7 @@ std::pair<Gathered, Added> gather_later_pass(const StepContext& context, const S
     ranges = OwnRanges(mine, context.config.fields, context.sends_messages);
   });
   std::vector<FieldSpec> fields = agree_on_fields(context.world(), std::move(brought), work.error());
-  // All ranks have succeeded so far.
+  // All ranks have succeeded so far, so all of them make the collective calls below.
   gathered.index = before.index;
   gathered.samples = before.record->samples;
   use_measured_cost(context, gathered, work);
