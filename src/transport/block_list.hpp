@@ -85,7 +85,7 @@ class BlockList {
   std::int64_t bytes_ = 0;
 };
 
-/// Returns the number of bytes of all lists.
+/// Returns the total number of transferred bytes in all lists.
 [[nodiscard]] std::int64_t total_bytes(std::span<const BlockList> lists) noexcept;
 
 }  // namespace evenkeel
