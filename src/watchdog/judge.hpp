@@ -29,7 +29,7 @@ struct RankState : WatchedRank {
   double moved_at = 0;
 
   void record_heartbeat(const std::string& sign, double now);
-  /// Sets `silent_seconds` and `stalled_seconds`.
+  /// Sets `silent_seconds` and `stalled_seconds` to the seconds from `heard_at` and `moved_at` to `now`.
   void update_times(double now) noexcept;
 };
 
