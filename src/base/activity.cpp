@@ -23,7 +23,7 @@ struct Lane {
 };
 
 std::array<Lane, max_reported_threads> lanes;
-Lane unseen;  // lane for threads that find all other lanes taken; never read
+Lane unseen;  // reports of threads for which no other lane is free; never read
 std::atomic<bool> left{false};
 
 std::int32_t current_thread_id() noexcept {
@@ -34,7 +34,7 @@ std::int32_t current_thread_id() noexcept {
 #endif
 }
 
-/// The lane that a thread occupies until the thread ends.
+/// The lane, which holds a thread's reports, that the calling thread occupies until it ends.
 class OwnLane {
  public:
   OwnLane() noexcept {

@@ -65,7 +65,7 @@ void record_progress() noexcept;
 
 /// Snapshot of the activity of one thread.
 struct ThreadActivity {
-  const char* phase = nullptr;  ///< null if the slot is unused
+  const char* phase = nullptr;  ///< null if no thread reports in this element of activities()
   std::int64_t step = no_step;
   const char* wait = nullptr;
   WaitFor whom = WaitFor::nobody;

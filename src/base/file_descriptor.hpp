@@ -6,7 +6,8 @@
 
 namespace evenkeel {
 
-/// Owns an open file descriptor, and closes it unless it is taken. The number is negative if no file is open.
+/// Owns an open file descriptor. The destructor closes it unless release() was called. The number is negative
+/// if no file is open.
 class FileDescriptor {
  public:
   explicit FileDescriptor(int number = -1) noexcept : number_(number) {}

@@ -63,7 +63,7 @@ class TextTable {
 
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  /// Precondition: one cell per column.
+  /// Appends a row. Precondition: there is one cell per column.
   void add(std::vector<std::string> cells) {
     EVENKEEL_PRECONDITION(cheap, cells.size() == columns_.size(), cells.size(), columns_.size());
     rows_.push_back(std::move(cells));

@@ -121,7 +121,8 @@ auto with_settings(const evenkeel_batching* batching, Use use) {
 }
 
 /// Returns the smallest number of micro-batches with which every micro-batch is within its limits. Considers
-/// only results of agreed_count() for `count` and more. One micro-batch per sample is always sufficient.
+/// only the numbers that agreed_count() returns for `count` or a larger number. One micro-batch per sample is
+/// always sufficient.
 template <typename Batching>
 std::int64_t find_count_within_limits(std::span<const std::int64_t> lengths, std::int64_t count,
                                       const Batching& batching) {
@@ -167,7 +168,8 @@ void copy_group(const RowsToCopy& rows, std::span<const Item> group, std::byte* 
   }
 }
 
-/// Copies the groups. Each group is copied by the first thread that is free.
+/// Copies the rows of each group g to targets[g], using `threads` threads. Each group is copied by the first
+/// thread that is free.
 void copy_groups(const RowsToCopy& rows, const Partition& groups, const std::vector<std::byte*>& targets,
                  std::int64_t threads) {
   std::atomic<std::int64_t> next = 0;

@@ -28,7 +28,7 @@ void require_list(const void* first, std::int64_t count, const char* name);
 /// returned `status`.
 [[nodiscard]] ErrorReport report_of_status(evenkeel_status status);
 
-/// Stores the exception being handled as the thread's last error, and returns its status.
+/// Stores the exception being handled as the thread's last error, and returns the status for the exception.
 evenkeel_status record_current_exception() noexcept;
 
 /// Runs the body of a C function, and converts exceptions to a status, since they must not reach C code.

@@ -156,7 +156,7 @@ StepPlan plan_of(const Partition& micro_batches, const Partition& ranks, const L
   return plan;
 }
 
-/// Returns of(micro-batch) for all micro-batches.
+/// Returns of(micro-batch) for all micro-batches, ordered by DP rank.
 template <typename Of>
 Numbers numbers_of_micro_batches(const StepPlan& plan, Of of) {
   Numbers numbers;

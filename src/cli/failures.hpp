@@ -12,8 +12,8 @@ namespace evenkeel::cli {
 inline constexpr int wrong_use = 2;
 inline constexpr int failed = 1;
 
-/// Returns the exit status of a program that ends with `error`. A mesh that does not fit also counts as a
-/// wrong configuration.
+/// Returns the exit status of a program that ends with `error`. A mesh that does not fit the number of ranks
+/// also counts as a wrong configuration.
 [[nodiscard]] int status_of(const Error& error) noexcept;
 
 /// Returns the result of `load`. Converts IoError to ConfigError, since a configuration file that cannot be

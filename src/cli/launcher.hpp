@@ -15,11 +15,12 @@ namespace evenkeel::cli {
 /// Processes that a launcher started together, according to its environment variables. MPI may fail to
 /// connect them.
 struct LaunchedProcesses {
-  std::string launcher;  ///< such as "srun"
-  std::string variable;  ///< such as "SLURM_STEP_NUM_TASKS=8"
+  std::string launcher;  ///< name of the launcher, such as "srun"
+  /// Environment variable that shows that several processes were started, such as "SLURM_STEP_NUM_TASKS=8".
+  std::string variable;
   int number = 1;
   int rank = 0;      ///< rank of this process
-  std::string hint;  ///< how to start them as one job
+  std::string hint;  ///< how to start the processes as one MPI job
 };
 
 /// Returns the processes with which this one was started, or nullopt if it was started alone. The variables

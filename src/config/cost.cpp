@@ -193,7 +193,7 @@ const std::vector<Field<ConfiguredCost>>& measured_fields() {
                                  }};
   };
   constexpr std::int64_t max_steps = 1 << 20;
-  constexpr std::int64_t fewest_times = 16;  // minimum number of times for a fit
+  constexpr std::int64_t fewest_times = 16;  // minimum number of measured times for a fit
   constexpr std::int64_t max_times = 1 << 20;
   static const std::vector<Field<ConfiguredCost>> fields{
       {"initial",

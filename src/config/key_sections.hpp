@@ -36,7 +36,7 @@ KeySpec key(std::string path, Section Config::*section, Member Base::*member, Fo
           [=](const Config& config) { return format.write(config.*section.*member); }};
 }
 
-/// Same as above, but for a direct member of Config.
+/// Same as the previous function, but for a direct member of Config.
 template <class Member, class Format>
 KeySpec key(std::string path, Member Config::*member, Format format, std::string meaning) {
   return {

@@ -11,12 +11,12 @@ namespace evenkeel::config_detail {
 namespace {
 
 constexpr int largest_axis = 1 << 20;
-/// Limited, since each prefetched step takes the memory of a whole step.
+/// Upper limit of exchange.prefetch, since each prefetched step takes the memory of a whole step.
 constexpr Int64 max_prefetched = 16;
-/// Limited, since the state of a job contains all of its shapes.
+/// Upper limit of micro_batch.shapes, since the state of a job contains all of its shapes.
 constexpr Int64 max_shapes = 256;
 constexpr Int64 max_tokens_ahead = 16;
-constexpr Int64 longest_watch = 86'400;  // one day
+constexpr Int64 longest_watch = 86'400;  // one day, in seconds
 /// BalanceSettings::speeds are in thousandths.
 constexpr Int64 speed_parts = 1000;
 

@@ -13,9 +13,9 @@ namespace evenkeel::config_detail {
 /// A section whose entries have user-defined names and consist of keys of other sections: `profiles`,
 /// `sources` and `fields`. The keys of an entry default to the configuration's own values.
 struct NamedSection {
-  std::string_view name;        ///< "profiles"
-  std::string_view entry;       ///< "profile"
-  std::string_view key_prefix;  ///< prefix that an entry's keys omit: "source."
+  std::string_view name;        ///< path of the section, such as "profiles"
+  std::string_view entry;       ///< name of an entry in messages, such as "profile"
+  std::string_view key_prefix;  ///< prefix that an entry's keys omit, such as "source."; may be empty
   std::string_view keys;        ///< a sentence that lists the keys of an entry
 
   bool (*has)(std::string_view section);  ///< whether entries may have keys of this section

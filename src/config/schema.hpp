@@ -9,10 +9,10 @@ namespace evenkeel {
 /// Description of a configuration key for readers. Loading, checking, dumping and the reference page all use
 /// the table behind these keys, so they cannot disagree.
 struct ConfigKey {
-  std::string path;           ///< "micro_batch.max_tokens"
-  std::string type;           ///< "integer", "integer or auto", "choice", ...
-  std::string default_value;  ///< as YAML text
-  std::string values;         ///< the range, or the allowed words
+  std::string path;           ///< full name, such as "micro_batch.max_tokens"
+  std::string type;           ///< kind of value, such as "integer", "integer or auto" or "choice"
+  std::string default_value;  ///< default value as YAML text
+  std::string values;         ///< allowed values: a range or a list of words
   std::string meaning;        ///< plain sentences, including what the key requires of other keys
 };
 

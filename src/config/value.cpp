@@ -228,7 +228,7 @@ std::string FieldName::read(const ConfigValue& value) const {
 
 namespace {
 
-/// Reads a list of different names. `expected` describes the list, and `what` an entry, in error messages.
+/// Reads a list of distinct names. `expected` describes the list, and `what` an entry, in error messages.
 std::vector<std::string> read_names(const ConfigValue& value, const std::string& expected,
                                     const std::string& what) {
   if (!value.node.IsSequence()) throw_wrong_type(value, expected);

@@ -278,7 +278,7 @@ struct OptionalFieldName {
   }
 };
 
-/// A list of names of different fields, which may be empty.
+/// A list of distinct field names. The list may be empty.
 struct FieldNames {
   using value_type = std::vector<std::string>;
   [[nodiscard]] std::string type() const { return "list"; }
@@ -310,7 +310,7 @@ struct AxisOrder {
 struct Decimal {
   using value_type = std::int64_t;
   std::int64_t scale = 1;
-  std::int64_t min = 0;  ///< in units of 1 / `scale`, like `max`
+  std::int64_t min = 0;  ///< minimum value, in units of 1 / `scale`, like `max`
   std::int64_t max = 0;
 
   [[nodiscard]] std::string type() const { return "number"; }
@@ -360,7 +360,7 @@ struct LayersFormat {
   [[nodiscard]] std::string write(const std::optional<LayerMap>& layers) const;
 };
 
-/// Caps by field name, or null for an empty map.
+/// The maximum number of rows per micro-batch for each named field, or null for an empty map.
 struct RowCapsFormat {
   using value_type = std::map<std::string, std::int64_t, std::less<>>;
   [[nodiscard]] std::string type() const { return "map or null"; }

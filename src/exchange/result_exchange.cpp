@@ -25,8 +25,9 @@ TransferFrame make_frame(const ResultTransfer& step) {
   return {step.table, step.assignment, step.settings};
 }
 
-// Returns whether this CP member sends its results of this kind. If the kind is not cut, or if samples are
-// delivered whole, all members of a group have the same rows, and only the first member sends them.
+// Returns whether this CP member sends its results of this kind. If CP ranks do not divide the rows of this
+// kind, or if samples are delivered whole, all members of a group have the same rows, and only the first
+// member sends them.
 bool sends_field(const TransferFrame& frame, FieldKind kind, CpRank member) noexcept {
   const bool is_cut = rule_of(kind).is_cut() && frame.settings.delivery == Delivery::packed;
   return is_cut || member == CpRank{0};
@@ -67,8 +68,8 @@ std::int64_t num_predictions(const MicroBatchPlan& plan, const TransferFrame& fr
   return predictions;
 }
 
-// Returns the number of rows that a result of this kind must have in a micro-batch. If the kind is counted,
-// returns the number of samples instead.
+// Returns the number of rows that a result of this kind must have in a micro-batch. For a counted kind
+// (is_counted()), whose samples may have any number of rows, returns the number of samples instead.
 std::int64_t required_rows(FieldKind kind, const MicroBatchPlan& plan, const ResultTransfer& step,
                            DataPlace place) {
   if (!rule_of(kind).is_cut()) return num_samples(plan, step.settings);
@@ -140,8 +141,8 @@ ResultColumns columns_of(std::span<const FieldSpec> fields, std::span<const Micr
   return columns;
 }
 
-// Calls visit(entry) for each sample whose counted rows a place sends, in an order that all ranks can
-// compute.
+// Calls visit(entry) for each sample for which the rank at `place` sends rows of counted fields, in an order
+// that all ranks can compute.
 template <typename Visit>
 void for_each_sent_entry(const Mesh& mesh, const ResultTransfer& step, const GroupsOfPlaces& groups,
                          const GridPoint& place, Visit visit) {

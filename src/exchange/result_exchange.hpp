@@ -30,11 +30,12 @@ struct ResultTransfer {
 /// in which it supplied them, with one field per result. Values are copied bit for bit. If a response token
 /// is the first token of its sequence, no row predicts it, so its row in the result remains zero.
 ///
-/// `results` has one entry per micro-batch on ranks that report, and is ignored on other ranks. Every rank
-/// throws InputError if a reporting rank lacks a field in a micro-batch, has a wrong number of rows, or has
-/// fields that differ from those of another rank; InputError if `call` differs between ranks, since they
-/// would then return results of different steps; the `error` that a rank passes if it has already failed; and
-/// LimitError if a rank runs out of memory. Only MpiError may be thrown by one rank alone.
+/// `results` has one entry per micro-batch on ranks for which reports_results() returns true, and is ignored
+/// on other ranks. Every rank throws InputError if a reporting rank lacks a field in a micro-batch, has a
+/// wrong number of rows, or has fields that differ from those of another rank; InputError if `call` differs
+/// between ranks, since they would then return results of different steps; the `error` that a rank passes if
+/// it has already failed; and LimitError if a rank runs out of memory. Only MpiError may be thrown by one
+/// rank alone.
 [[nodiscard]] RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
                                          std::span<const MicroBatchResults> results,
                                          const TransportSettings& options, CallKey call = {},

@@ -86,9 +86,9 @@ StepResults hash_tokens(const Step& step) {
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
     const PackedMicroBatch& micro_batch = step.micro_batches[m].tensors;
-    // Pipeline stages without labels do not have results to report.
+    // Pipeline stages without tokens or labels do not have results to report.
     if (micro_batch.find(input_ids_field) == nullptr || micro_batch.find(labels_field) == nullptr) continue;
-    // A row shared by several samples does not belong to any one of them.
+    // With shared prefixes, a row may belong to several samples, so there is no hash per token.
     if (!micro_batch.shared)
       results.put<std::int64_t>(m, "token_hash", FieldKind::token, token_hashes(micro_batch));
     results.put<std::int64_t>(m, "response_hash", FieldKind::response_token, response_hashes(micro_batch));

@@ -9,9 +9,9 @@
 
 namespace evenkeel {
 
-/// Returns a hash of a token, its sample and its position. Never negative. The demonstration consumer has
-/// hashes as results, which reveal lost, swapped or misplaced tokens. Applies SplitMix64 (Steele, Lea and
-/// Flood, 2014) to the three numbers in turn.
+/// Returns a hash of a token, its sample and its position: SplitMix64 (Steele, Lea and Flood, 2014) applied
+/// to the three numbers in turn. Never negative. The demonstration consumer returns these hashes as its
+/// results, so that lost, swapped or misplaced tokens are detected.
 [[nodiscard]] std::int64_t token_hash(std::int64_t token, SampleId sample, std::int64_t position) noexcept;
 
 /// Runs the demonstration consumer. For every micro-batch of a step, it computes `token_hash` (int64, one per

@@ -389,7 +389,7 @@ void Job::finish_pass(const Step& step) {
   if (figures) report_.add(*std::move(figures));
 }
 
-// Issues each of the two warnings only once, since it may apply to many steps of a job.
+// Issues each of the two warnings at most once per job, since the same warning may apply to many steps.
 void Job::warn_about_loss(const StepFigures& figures) {
   const bool trains_nothing = figures.loss_tokens == 0;
   bool& has_warned = trains_nothing ? warned_of_steps_ : warned_of_samples_;

@@ -25,9 +25,9 @@ class Watch {
  public:
   /// The files to write, equal on all ranks. The path of a file that is not written is empty.
   struct Files {
-    std::filesystem::path metrics;  ///< metrics.jsonl
+    std::filesystem::path metrics;  ///< path of metrics.jsonl
     std::int64_t first_step = 0;    ///< first step of this run; metrics of earlier runs are kept
-    std::filesystem::path trace;    ///< trace.json
+    std::filesystem::path trace;    ///< path of trace.json
   };
   /// Collective: opens the files on rank 0, and aligns clocks for a trace. Throws the same error on every
   /// rank.
@@ -58,14 +58,15 @@ class Watch {
 /// Settings of a job. They must be equal on all ranks.
 struct JobSettings {
   std::filesystem::path config;        ///< read only once, by rank 0, since it may be a pipe
-  std::vector<std::string> overrides;  ///< overrides of the form KEY=VALUE
-  std::filesystem::path dump;          ///< first of four output folders; empty if the output is not written
+  std::vector<std::string> overrides;  ///< overrides of the configuration, of the form KEY=VALUE
+  /// First of four output folders; each path is empty if that output is not written.
+  std::filesystem::path dump;
   std::filesystem::path report;
   std::filesystem::path results;
   std::filesystem::path trace;
   bool overwrite = false;  ///< whether to remove the files of an earlier run from the folders
-  std::vector<std::string>
-      profiles;  ///< profiles of the passes over each step; empty for one pass with the job's own settings
+  /// Profiles of the passes over each step; empty for one pass with the job's own settings.
+  std::vector<std::string> profiles;
   /// Number of the step to stop before, regardless of where the run begins; 0 for no limit.
   std::int64_t max_steps = 0;
   StateSettings state;
@@ -139,7 +140,7 @@ class Job {
   [[nodiscard]] std::optional<Step> next();
   /// Collective. Permits the buffer of a stream to delete the samples of steps before `step`.
   void free_samples_before(std::int64_t step);
-  /// Runs all passes over a step. Returns the number of the step's true tokens.
+  /// Runs all passes over a step. Returns the number of the step's tokens that are not padding.
   [[nodiscard]] std::int64_t run_passes(Step step);
   void finish_pass(const Step& step);
   void collect_results(const Step& step);
@@ -153,7 +154,7 @@ class Job {
   JobState state_;
   DataService service_;
   std::unique_ptr<SampleStream> stream_;
-  ServiceState described_;            // configuration and sources of this job, before this run's first step
+  ServiceState described_;  // state before this run's first step, with this job's configuration and sources
   std::vector<std::string> changes_;  // differences from the state from which the job resumes
   std::optional<OutputFolders> folders_;
   std::int64_t steps_ = 0;
@@ -161,7 +162,7 @@ class Job {
   bool warned_of_steps_ = false;
   bool warned_of_samples_ = false;
   std::optional<Watch> watch_;
-  std::optional<Steps> ahead_;  // destroyed first, since its thread reads from the source
+  std::optional<Steps> ahead_;  // declared last, so that its thread, which reads from `stream_`, ends first
 };
 
 }  // namespace evenkeel

@@ -17,7 +17,7 @@ namespace evenkeel {
 /// The folder of a job's state, and whether to resume from it. Equal on all ranks.
 struct StateSettings {
   std::filesystem::path folder;  ///< empty if no state is kept
-  std::int64_t every = 1;        ///< number of steps between two states
+  std::int64_t every = 1;        ///< interval, in steps, at which states are written
   bool resume = false;           ///< whether to resume from the state in the folder, if there is one
   ChangedJob changed = ChangedJob::refused;
 };
@@ -52,7 +52,7 @@ class JobState {
   [[nodiscard]] std::string read_state_to_resume(bool overwrite);
 
   StateSettings settings_;
-  std::optional<StateFolder> folder_;  // on rank 0, if a state is kept
+  std::optional<StateFolder> folder_;  // set on rank 0 if a state is kept
   ServiceState begin_;
   bool is_resumed_ = false;
   std::int64_t written_ = -1;  // next step of the last written state

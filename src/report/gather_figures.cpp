@@ -41,7 +41,7 @@ std::array<Number, Size> reduce_to_root(const boost::mpi::communicator& world,
   return combined;
 }
 
-// Sets figures to sums over all ranks, on rank 0 only.
+// Sets the figures of the exchange, on rank 0 only, to their sums over all ranks.
 void reduce_exchange_volume(const boost::mpi::communicator& world, const Step& step, PassFigures& figures) {
   const ExchangeVolume& mine = step.volume;
   const std::array<std::int64_t, 7> sums = reduce_to_root(
@@ -127,7 +127,8 @@ std::vector<std::int64_t> serialize_plan(const Mesh& mesh, const Step& step, con
 struct PlannedDpRank {
   std::int64_t lower_bound = 0;
   std::vector<MicroBatchPicture> micro_batches;
-  std::vector<PackedShape> shapes;  // per micro-batch; has no rows unless the number of shapes is limited
+  // Shape of each micro-batch; empty shapes unless the number of shapes is limited.
+  std::vector<PackedShape> shapes;
 };
 
 std::vector<PlannedDpRank> deserialize_plans(const Grid& grid, const GatheredLists<std::int64_t>& gathered) {
@@ -242,8 +243,8 @@ StepPicture picture_of(const Step& step, PlanSettings settings, const StepFigure
 }
 
 constexpr std::size_t num_seconds = phase_names.size() + 1;
-constexpr std::size_t num_counts =
-    3 + std::size_t{LinkPicture::max_lines};  // three counts, and the bytes sent to each line
+// Three counts, and the bytes sent to each line of a LinkPicture.
+constexpr std::size_t num_counts = 3 + std::size_t{LinkPicture::max_lines};
 
 std::array<double, num_seconds> seconds_of(const Step& step) {
   std::array<double, num_seconds> values{};

@@ -19,7 +19,7 @@ namespace evenkeel {
 struct RunTotals {
   void add(const StepFigures& figures);
 
-  StepFigures latest;  ///< the last pass that was added
+  StepFigures latest;  ///< figures of the last pass that was added
   PassTotals passes;
   /// One entry per field name, summed over the passes that transferred the field; `max_received` is the
   /// maximum over these passes.
@@ -40,18 +40,19 @@ struct RunReport {
   std::string started{};  ///< start time, such as 2026-11-22T02:17:08Z
   Steps keeps = Steps::totals;
   double seconds = 0;                 ///< wall-clock time of all steps, on the slowest rank
-  std::vector<RunTotals> profiles{};  ///< in order of their first pass
+  std::vector<RunTotals> profiles{};  ///< totals of each profile, in the order of the profiles' first passes
   std::vector<StepFigures> steps{};   ///< in execution order; empty unless `keeps` is `each`
 
   std::int64_t first_step = 0;  ///< first step of this run; earlier runs of the job made the previous steps
   std::vector<ReportedSource> sources{};
-  std::optional<DelayFigures> delay{};       ///< present if outliers are delayed
-  std::optional<ArrivalFigures> arrivals{};  ///< present if samples arrive during training
+  std::optional<DelayFigures> delay{};  ///< figures of delayed samples; present if outliers are delayed
+  /// Outcomes of the samples; present if samples arrive during training.
+  std::optional<ArrivalFigures> arrivals{};
 
-  /// Pictures of the profiles for which they were gathered (FiguresDetail::picture). The page shows them, and
-  /// advice is derived from them.
+  /// One picture per profile whose passes were gathered with FiguresDetail::picture. The HTML page shows the
+  /// pictures, and the report's advice is derived from them.
   std::vector<RunPicture> pictures{};
-  std::optional<std::int64_t> prefetch{};  ///< exchange.prefetch
+  std::optional<std::int64_t> prefetch{};  ///< value of exchange.prefetch
   std::string version{};                   ///< version of the program
 
   void add(StepFigures figures);

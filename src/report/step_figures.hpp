@@ -21,9 +21,10 @@ namespace evenkeel {
 /// Bytes of one field, summed over all ranks.
 struct FieldFigures {
   std::string name;
-  bool changed = false;           ///< whether its transfer format differs from the samples' columns
-  std::int64_t received = 0;      ///< bytes from owners, including those that a rank kept
-  std::int64_t copied = 0;        ///< bytes of model-parallel copies
+  /// Whether the field is transferred in a format other than that of the samples' column.
+  bool changed = false;
+  std::int64_t received = 0;  ///< bytes received from owners, including those that an owner kept for itself
+  std::int64_t copied = 0;    ///< bytes copied from another rank of the node (FieldVolume::copied)
   std::int64_t max_received = 0;  ///< maximum number of bytes that one rank received
 
   friend bool operator==(const FieldFigures&, const FieldFigures&) = default;
@@ -31,7 +32,7 @@ struct FieldFigures {
 
 /// Shapes to which micro-batches were padded. Used with micro_batch.shapes.
 struct ShapeFigures {
-  std::int64_t most = 0;       ///< maximum number of shapes
+  std::int64_t most = 0;       ///< maximum number of shapes (micro_batch.shapes)
   std::int64_t chosen = 0;     ///< number of shapes chosen so far, for all passes
   std::set<PackedShape> used;  ///< shapes that at least one micro-batch used
   /// Number of rows added to reach the shapes, over all CP groups. All rows of empty micro-batches count as
@@ -63,7 +64,8 @@ struct StepFigures : PassFigures {
   std::string profile;         ///< profile of the pass; empty for the job's own settings
   std::int64_t cap = 0;        ///< maximum tokens per micro-batch, after alignment
   std::int64_t alignment = 1;  ///< alignment of sequences, in tokens
-  /// Whether `rows` counts samples as padded to the width of their micro-batch.
+  /// Whether micro-batches are padded, so that PassFigures::rows counts every sample with the width of its
+  /// micro-batch.
   bool pads_micro_batches = false;
 
   bool shares_encoder = false;    ///< whether an encoder's work is also balanced
@@ -76,9 +78,9 @@ struct StepFigures : PassFigures {
   std::optional<SharingSavings> sharing;    ///< present with shared prefixes
   std::optional<ShapeFigures> shapes;       ///< present with micro_batch.shapes
   std::optional<StrategyFigures> strategy;  ///< present with balance.strategy: auto
-  NamedMetrics metrics;                     ///< these figures under the names that ROLL and verl use
-  std::optional<ArrivalFigures>
-      arrivals;  ///< state when the trainer got the step; present if samples arrive during training
+  NamedMetrics metrics;                     ///< figures of this pass under the names that ROLL and verl use
+  /// Figures of the stream when the trainer got the step; present if samples arrive during training.
+  std::optional<ArrivalFigures> arrivals;
 
   std::shared_ptr<const StepPicture> picture;  ///< figures by rank; null unless requested
 };

@@ -21,7 +21,7 @@ namespace evenkeel {
 struct RankTrace {
   /// Bytes sent to one rank.
   struct Sent {
-    std::int64_t rank = -1;  ///< -1 for an unused entry
+    std::int64_t rank = -1;  ///< the receiving rank; -1 for an unused entry
     std::int64_t bytes = 0;
   };
   static constexpr std::size_t max_sent = 16;

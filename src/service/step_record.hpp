@@ -27,7 +27,8 @@ struct StepSamples {
   std::vector<CarriedField> fields;
   std::vector<SharedGroup> trees;  ///< prefixes that samples share; empty unless prefix.share: tree
   std::int64_t left_out = 0;       ///< number of this rank's samples dropped by batch.without_loss
-  NamesInErrors names_in_errors;   ///< provided by the samples' source
+  /// Names of this rank's samples for error messages; provided by the samples' source.
+  NamesInErrors names_in_errors;
 };
 
 /// Identifies the pass that made a Step. Equal on all ranks and in copies of the step.
@@ -49,10 +50,12 @@ struct StepRecord {
   /// shapes. Null without micro_batch.shapes. Replicated.
   std::shared_ptr<const std::vector<PackedShape>> shapes;
   std::optional<StrategyChoice> strategy;  ///< set if the strategy was chosen by comparing plans
-  CostInUse cost;  ///< cost balanced by the plan: configured, or measured on all ranks together
+  /// Cost model with which the plan was balanced: configured, or fitted to measurements from all ranks.
+  CostInUse cost;
   StepOrigin origin;
   std::chrono::steady_clock::time_point made_at;  ///< time at which the step was complete
-  std::vector<std::int64_t> bytes_to;  ///< bytes sent to each rank; empty if samples were not moved
+  /// Bytes that this rank sent to each rank; empty if samples were not moved.
+  std::vector<std::int64_t> bytes_to;
   /// Bytes of each field that this rank received or copied; empty if samples were not moved.
   std::vector<FieldVolume> volumes;
 

@@ -40,7 +40,7 @@ class BlockList {
   struct Block {
     const std::byte* address;
     std::size_t bytes;         ///< number of transferred bytes
-    std::size_t view = plain;  ///< index in views(), or plain
+    std::size_t view = plain;  ///< index in views(), or `plain` if the bytes are transferred unchanged
   };
 
   /// Appends `bytes` bytes at `address`. Extends the last block if they are adjacent to it. Does nothing for
@@ -81,11 +81,11 @@ class BlockList {
   }
 
   std::vector<Block> blocks_;
-  std::vector<RowView> views_;  // without duplicates
+  std::vector<RowView> views_;  // views that blocks use, without duplicates
   std::int64_t bytes_ = 0;
 };
 
-/// Returns the number of bytes of all lists.
+/// Returns the total number of transferred bytes in all lists.
 [[nodiscard]] std::int64_t total_bytes(std::span<const BlockList> lists) noexcept;
 
 }  // namespace evenkeel

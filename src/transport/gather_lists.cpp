@@ -10,7 +10,7 @@ namespace evenkeel {
 namespace {
 
 struct Piece {
-  std::int64_t left = 0;  ///< remaining number of bytes, including this piece
+  std::int64_t left = 0;  ///< number of bytes still to broadcast, including those in this piece
   std::array<char, 4088> bytes;
 };
 

@@ -32,8 +32,8 @@ struct RankLists {
 /// The lists of all ranks, concatenated.
 template <typename T>
 struct GatheredLists {
-  std::vector<T> values;     ///< values in the order of ranks
-  std::vector<int> offsets;  ///< offset of each rank's first value, followed by the total number
+  std::vector<T> values;     ///< all values, in the order of ranks
+  std::vector<int> offsets;  ///< offset of each rank's first value, followed by the total number of values
 
   [[nodiscard]] std::span<const T> list_of(std::size_t rank) const {
     const auto begin = static_cast<std::size_t>(offsets[rank]);
@@ -41,8 +41,8 @@ struct GatheredLists {
   }
 };
 
-/// Collective over `comm`: returns the counts of all ranks. Throws, on every rank, the error of the lowest
-/// rank that passes one.
+/// Collective over `comm`: returns the numbers `mine` of all ranks, ordered by rank. If any ranks pass
+/// errors, all ranks throw the error of the lowest such rank.
 [[nodiscard]] std::vector<std::int64_t> gather_counts(const Communicator& comm, std::int64_t mine,
                                                       const std::optional<ErrorReport>& error);
 

@@ -216,7 +216,8 @@ void PreparedExchange::agree(const std::optional<ErrorReport>& mine) {
     fail_together(comm_, error);
     return;
   }
-  // One all-reduce finds the maximum number of calls and the lowest failed rank.
+  // One all-reduce finds the maximum number of MPI_Alltoallw calls that any rank needs, and the lowest failed
+  // rank.
   std::array<std::int64_t, 2> most{alltoallw_ ? alltoallw_->rounds() : 0,
                                    error ? -comm_.rank() : -comm_.size()};
   comm_.all_reduce(most, ReduceOp::max);

@@ -29,7 +29,7 @@ struct RankState : WatchedRank {
   double moved_at = 0;
 
   void record_heartbeat(const std::string& sign, double now);
-  /// Sets `silent_seconds` and `stalled_seconds`.
+  /// Sets `silent_seconds` and `stalled_seconds` to the seconds from `heard_at` and `moved_at` to `now`.
   void update_times(double now) noexcept;
 };
 
@@ -38,11 +38,11 @@ struct Verdict {
   enum class Kind : std::uint8_t {
     healthy,
     silent,  ///< heartbeats of the blamed ranks have stopped
-    /// No progress, and the blamed ranks have never sent a heartbeat, although every rank sends one in
-    /// start_watching().
+    /// No rank makes progress, and the blamed ranks have never sent a heartbeat, although every rank sends
+    /// one in start_watching().
     missing,
-    absent,  ///< no progress, and other ranks wait for the blamed ranks
-    crossed  ///< no progress, and all ranks wait for each other
+    absent,  ///< no rank makes progress, and other ranks wait for the blamed ranks
+    crossed  ///< no rank makes progress, and all ranks wait for each other
   };
   Kind kind = Kind::healthy;
   std::vector<int> blamed;
@@ -52,7 +52,7 @@ struct Verdict {
 
 /// How to interpret a rank from which no heartbeat has been received.
 enum class Unheard : std::uint8_t {
-  may_be_well,   ///< UDP may be blocked, or the rank may send its heartbeats to a different judge
+  may_be_well,   ///< the rank may be running: UDP may be blocked, or the rank may use a different judge
   has_not_come,  ///< the rank has not begun start_watching(), in which all ranks send heartbeats
 };
 

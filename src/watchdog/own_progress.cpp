@@ -101,7 +101,7 @@ bool OwnProgress::waits_for_disk() {
   return std::ranges::any_of(threads_, [this](const ThreadActivity& thread) {
     if (!is_computing(thread)) return false;
     const std::string text = read_file("/proc/self/task/" + std::to_string(thread.thread) + "/stat");
-    // The name may contain any characters, including parentheses.
+    // The name of the thread, which is in parentheses before the state, may itself contain parentheses.
     const std::size_t name_ends = text.rfind(')');
     return name_ends != std::string::npos && text.compare(name_ends, 3, ") D") == 0;
   });

@@ -22,7 +22,8 @@ class OwnProgress {
   /// Processor time of a thread, in seconds.
   struct Used {
     double total = 0;
-    double at_work = 0;  ///< part used while not waiting, since progress was last detected
+    /// Processor time used while the thread was not waiting, since progress was last detected.
+    double at_work = 0;
   };
 
   void update_cpu_time();

@@ -15,7 +15,7 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::size_t max_bytes = 1400;  // fits in one packet on every network
+constexpr std::size_t max_bytes = 1400;  // size of a datagram that fits in one packet on every network
 
 sockaddr_in make_address(std::uint32_t address, std::uint16_t port) noexcept {
   sockaddr_in at{};

@@ -170,7 +170,7 @@ class Watchdog::Runner {
         lock.lock();
         advance_clock();
         if (!is_over_) handle_datagram(datagram, from);
-      } catch (const std::bad_alloc&) {  // the program itself reports this
+      } catch (const std::bad_alloc&) {  // the program itself reports that memory has run out
         if (!lock.owns_lock()) lock.lock();
       }
     }
@@ -218,7 +218,8 @@ class Watchdog::Runner {
       places_[rank].assign(1, from);
       if (kind != static_cast<char>(Kind::sign)) return;
       send(rank, Kind::answer, own_heartbeat());
-      // The lower rank will report.
+      // `rank`, which is lower than this rank, no longer hears the judge and reports first. Wait for its
+      // report.
       if (!is_judge() && rank < own_index()) reports_at_ = now_ + interval() / 2;
     }
   }
@@ -325,7 +326,8 @@ class Watchdog::Runner {
   std::uint64_t secret_ = 0;
   std::optional<Socket> socket_;
   std::vector<RankState> ranks_;
-  // Possible addresses of each rank; a single one after the rank has been heard.
+  // Possible addresses of each rank. After a heartbeat of the rank has arrived, only the address that sent
+  // it.
   std::vector<std::vector<sockaddr_in>> places_;
   OwnProgress progress_;
   Clock::time_point last_ = Clock::now();

@@ -24,7 +24,8 @@
 // Definitions of the opaque types of evenkeel_mpi.h.
 
 struct evenkeel_samples {
-  // Mutable, since lending its memory to a step is not visible to callers.
+  // Mutable, since a step may borrow the batch's memory (make_borrowing_batch()). Callers cannot observe this
+  // change.
   mutable evenkeel::RaggedBatch batch;
   std::optional<evenkeel::ErrorReport> wrong;  // error of the first field that could not be added
 };
@@ -50,9 +51,9 @@ struct evenkeel_memory {
 };
 
 struct evenkeel_service {
-  evenkeel::Communicator ranks;  // the caller's ranks
+  evenkeel::Communicator ranks;  // communicator of the caller's ranks
   evenkeel::Config config;
-  std::shared_ptr<evenkeel::DataService> service;  // shared with its streams
+  std::shared_ptr<evenkeel::DataService> service;  // shared with the streams of this service
 
   [[nodiscard]] const evenkeel::Communicator& trainers() const noexcept { return service->mesh().world(); }
 };

@@ -48,7 +48,8 @@ using namespace evenkeel::c;
 evenkeel_status evenkeel_set_allocator(evenkeel_allocate allocate, evenkeel_deallocate deallocate,
                                        void* context) {
   return run_guarded([&] {
-    static std::pmr::memory_resource* before = nullptr;  // resource in use before the caller's
+    // Memory resource in use before the caller's functions were first set.
+    static std::pmr::memory_resource* before = nullptr;
     if (allocate == nullptr) {
       if (before != nullptr) set_column_memory(*std::exchange(before, nullptr));
       return;

@@ -24,7 +24,8 @@ ServiceState parse_saved_state(const SavedState& saved) {
   return parse_state({text_or_empty(saved.text), static_cast<std::size_t>(saved.bytes)}, "the state");
 }
 
-// Does the work that may fail on this rank only, before ranks communicate.
+// Creates the handle and, if `saved` is not null, parses the state into `from`. This work may fail on a
+// single rank, so it is done before ranks communicate.
 std::unique_ptr<evenkeel_service> prepare_service(const Communicator& ranks, const evenkeel_config* config,
                                                   const SavedState* saved,
                                                   std::optional<ServiceState>& from) {

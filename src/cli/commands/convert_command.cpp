@@ -33,8 +33,8 @@ struct ConvertOptions {
   std::string to_kind;
   DeclaredFormats declared;
   std::vector<std::string> drop;
-  std::int64_t shard_samples = 0;  // 0 for a single file
-  std::int64_t vocab_size = 0;     // 0 if unknown
+  std::int64_t shard_samples = 0;  // maximum number of samples per file; 0 for a single file
+  std::int64_t vocab_size = 0;     // size of the tokenizer's vocabulary; 0 if unknown
   bool overwrite = false;
   ProgressStyle progress = ProgressStyle::automatic;
 };
@@ -79,7 +79,7 @@ void require_unused_name(SampleFormat format, const fs::path& path, bool overwri
   }
 }
 
-/// Returns the positions of the next adjacent samples to read and write.
+/// Returns the positions of the samples to read and write in one block: adjacent samples from `first` on.
 std::vector<std::int64_t> next_block(const SampleSource& source, std::int64_t first, std::int64_t end) {
   std::vector<std::int64_t> positions;
   std::int64_t tokens = 0;

@@ -33,7 +33,7 @@ struct FitOptions {
 struct FittedTimes {
   TimeModel times;
   MachineCost cost;
-  double median_error = 0;  ///< median over all times
+  double median_error = 0;  ///< median of the relative error over all measured times
   double largest_error = 0;
 };
 

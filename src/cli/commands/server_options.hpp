@@ -26,13 +26,13 @@ struct ServerOptions {
   std::filesystem::path key{};
 };
 
-/// Phrases inserted into the help of these options, with examples.
+/// Phrases that are inserted into the help of these options. The comments give examples.
 struct ServerHelpTexts {
-  std::string clients;    ///< "producers and the job find it"
-  std::string content;    ///< "samples"
-  std::string server;     ///< "buffer"
-  std::string senders;    ///< "senders"
-  std::string when_full;  ///< "producers wait"
+  std::string clients;    ///< who uses the address of --listen: "producers and the job find it"
+  std::string content;    ///< what the server keeps: "samples"
+  std::string server;     ///< the kind of server: "buffer"
+  std::string senders;    ///< who must send the token: "clients"
+  std::string when_full;  ///< what happens if the capacity is used up: "producers wait"
 };
 
 /// Adds the options to a command. `options` must outlive the command.

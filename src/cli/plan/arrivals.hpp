@@ -29,16 +29,19 @@ struct ArrivedStep {
   std::vector<Uid> groups;
   std::int64_t samples = 0;
   std::int64_t tokens = 0;
-  double time = 0;             ///< planned time of the step
-  std::int64_t staleness = 0;  ///< staleness of its oldest sample, if versions are numbers of steps
+  double time = 0;  ///< planned time of the step, in the units of the cost model
+  /// Staleness of the step's oldest group: the number of versions published since the version of the group,
+  /// where each step publishes one version.
+  std::int64_t staleness = 0;
 };
 
 /// The steps formed from arrivals.
 struct ArrivedSteps {
   std::int64_t look_ahead = 0;
   std::vector<ArrivedStep> steps;
-  double at_once = 0;           ///< planned time of a single step with all trained samples
-  std::int64_t dropped = 0;     ///< number of dropped samples
+  double at_once = 0;  ///< planned time of a hypothetical single step with all trained samples
+  /// Number of samples that no step trains because a rule of the stream drops them.
+  std::int64_t dropped = 0;
   std::int64_t duplicates = 0;  ///< number of rows whose key occurs in an earlier row
 
   [[nodiscard]] double time() const noexcept;

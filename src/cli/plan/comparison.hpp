@@ -13,8 +13,8 @@
 
 namespace evenkeel::cli {
 
-/// Results of `evenkeel plan --compare`. Compares strategies (only if cp is fixed; without shared prefixes),
-/// choices of cp, and ways to share prefixes (only if the settings enable sharing).
+/// Results of `evenkeel plan --compare`. Compares choices of cp. If cp is fixed, also compares strategies,
+/// without sharing prefixes. If the settings enable sharing, also compares ways to share prefixes.
 class Comparison {
  public:
   /// `input` must outlive the comparison. Throws if a step cannot be planned (see plan_step()).

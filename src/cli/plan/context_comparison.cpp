@@ -20,8 +20,8 @@
 namespace evenkeel::cli {
 namespace {
 
-/// Settings shared by all choices of context parallelism: the places, the cap of each place, and the cost of
-/// samples.
+/// Settings shared by all choices of context parallelism: the number of places (ranks divided by tp and pp),
+/// the token cap per rank, and the cost of samples.
 class ContextWays {
  public:
   ContextWays(const LengthTable& table, const PlanSettings& given)
@@ -56,7 +56,7 @@ class ContextWays {
     settings.dp = places_ / cp;
     settings.micro_batch.max_tokens = tokens_per_rank_ * cp;
     if (meets) {
-      settings.strategy = GridSettings{};  // a grid does not support speeds
+      settings.strategy = GridSettings{};  // a grid does not support ranks of different speeds
     } else {
       set_speeds(settings);
     }
@@ -158,7 +158,7 @@ class ContextWays {
   std::int64_t tokens_per_rank_;
   ContextGroupSettings groups_;
   int max_fixed_ = 1;
-  std::vector<std::int64_t> speeds_;  ///< by place; empty if all are equal
+  std::vector<std::int64_t> speeds_;  ///< relative speed of each place; empty if all are equal
   PlanSettings plain_;
 };
 

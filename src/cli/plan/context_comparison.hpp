@@ -16,8 +16,8 @@ struct ComparedContext {
   int cp = 0;  ///< the fixed cp; 0 if the groups of micro-batches have different sizes
   /// Whether ranks synchronize at every micro-batch instead of once per step (balance.meet).
   bool meets = false;
-  Cost end = 0;                    ///< time at which the last rank ends, in the units of the cost
-  std::int64_t micro_batches = 0;  ///< maximum number on any rank
+  Cost end = 0;  ///< planned time at which the last rank ends the step, in the units of the cost model
+  std::int64_t micro_batches = 0;  ///< maximum number of micro-batches on any rank
   double seconds = 0;              ///< time spent planning
 };
 

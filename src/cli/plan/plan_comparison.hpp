@@ -15,10 +15,10 @@ namespace evenkeel::cli {
 /// A step planned by one strategy, and its figures.
 struct ComparedPlan {
   std::string name;                    ///< name of the strategy
-  std::int64_t num_micro_batches = 0;  ///< number of micro-batches on each DP rank
+  std::int64_t num_micro_batches = 0;  ///< maximum number of micro-batches on any DP rank
   std::int64_t above_cap = 0;          ///< number of micro-batches that exceed the cap, over all DP ranks
-  StepBalance balance;                 ///< measured with the same kind of work for all strategies
-  double seconds = 0;                  ///< time spent planning
+  StepBalance balance;  ///< balance between DP ranks; work is measured by comparison_cost_model()
+  double seconds = 0;   ///< time spent planning
   /// Number of padding rows per needed row, if micro_batch.shapes is set. Shapes are chosen as in the first
   /// step of a job. Nullopt without shapes, and for presets, whose micro-batches may be larger than every
   /// shape.

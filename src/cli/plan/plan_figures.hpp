@@ -22,7 +22,8 @@ namespace evenkeel::cli {
 /// fraction of that time is bubble. Empty without a pipeline.
 [[nodiscard]] std::string pipeline_line(const StepPlan& plan, const PlanSettings& settings);
 
-/// Adds the same figures to a plan's JSON, as the member "pipeline". Does nothing without a pipeline.
+/// Adds the figures of pipeline_line() to a plan's JSON, as the member "pipeline". Does nothing without a
+/// pipeline.
 void add_pipeline(nlohmann::json& json, const StepPlan& plan, const PlanSettings& settings);
 
 /// Returns the line "tokens repeated by splits: ...", with the number of tokens that are repeated because
@@ -36,7 +37,8 @@ void add_pipeline(nlohmann::json& json, const StepPlan& plan, const PlanSettings
 /// The padding of a plan's micro-batches to a few shapes, which are chosen as in the first step of a job.
 struct ShapedPlan {
   std::vector<PackedShape> shapes;
-  std::int64_t rows = 0;     ///< number of rows needed over all CP ranks, including filler
+  /// Number of rows needed without padding to shapes, over all CP ranks, including filler.
+  std::int64_t rows = 0;
   std::int64_t padding = 0;  ///< number of pad rows added to reach the shapes, over all CP ranks
 
   /// Returns the number of pad rows per needed row.

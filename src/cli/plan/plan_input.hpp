@@ -13,7 +13,7 @@ namespace evenkeel::cli {
 /// The samples of one step in the form that planning needs, numbered in the order of the file.
 struct PlanInput {
   LengthTable table;
-  std::vector<SharedGroup> trees;  ///< used with PrefixSharing::trees
+  std::vector<SharedGroup> trees;  ///< prefix trees of the samples; used only with PrefixSharing::trees
 };
 
 /// Reads `path` for a plan with this kind of prefix sharing. `ahead` has the same meaning as in

@@ -38,7 +38,7 @@ PlanSettings settings_for(const PlanSettings& given, const SharingWay& way) {
   return settings;
 }
 
-/// Returns the work if every token is computed only once.
+/// Returns the work of these groups if every token is computed only once.
 Cost work_of(const CostModel& cost, const std::vector<SharedGroup>& groups) {
   return std::accumulate(groups.begin(), groups.end(), Cost{0},
                          [&](Cost sum, const SharedGroup& g) { return sum + cost_of_tree(cost, g.tree); });

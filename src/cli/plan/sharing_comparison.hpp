@@ -21,14 +21,15 @@ struct ComparedSharing {
   SegmentSchedule schedule = SegmentSchedule::packed;
   /// Number of computed tokens. If a group is split, a shared token counts once for each part that has it.
   std::int64_t tokens = 0;
-  std::int64_t score_entries = 0;  ///< pairs of a query and a key in causal attention
+  std::int64_t score_entries = 0;  ///< number of pairs of a query and a key in causal attention
   /// Tokens that are repeated because groups are split, by reason; included in `tokens`.
   RepeatedTokens repeated{};
-  std::int64_t recomputed = 0;  ///< tokens that a schedule recomputes; included in `tokens`
-  /// Memory in aligned tokens, as counted by the cap: the maximum number that a micro-batch holds at any
-  /// time.
+  /// Number of tokens that a depth-first schedule recomputes; included in `tokens`.
+  std::int64_t recomputed = 0;
+  /// Peak memory: the maximum number of aligned tokens, as counted by the cap, that a micro-batch holds at
+  /// any time.
   std::int64_t held = 0;
-  std::int64_t micro_batches = 0;  ///< maximum number on any DP rank
+  std::int64_t micro_batches = 0;  ///< maximum number of micro-batches on any DP rank
   /// The next four members are ratios to a bound, in which the work of every token is done once and is spread
   /// evenly over all DP ranks according to their speeds.
   double work = 1;  ///< all computed work, if it could be spread evenly
@@ -51,8 +52,7 @@ struct ComparedSharing {
 /// - In the bound, tokens that trees share count once. Without trees, only tokens of shared prompts count
 ///   once.
 /// - Work is measured by comparison_cost_model(). Recomputing a row counts as a third of its work, since only
-/// its
-///   forward pass is repeated.
+///   the forward pass of the row is repeated.
 /// Empty if the settings do not share prefixes. Throws if a step cannot be planned (see plan_step()).
 [[nodiscard]] std::vector<ComparedSharing> compare_sharing(const PlanInput& input,
                                                            const PlanSettings& settings);

@@ -33,7 +33,7 @@ class Progress {
   /// Calls finish(), so that a following error starts on a new line.
   ~Progress() { finish(); }
 
-  /// Records that one or more steps have ended, and the number of their true tokens.
+  /// Records that `steps` steps with `tokens` tokens in total, not counting padding, have ended.
   void advance(std::int64_t tokens, std::int64_t steps = 1);
   /// Ends the line of the progress bar, if a bar is shown.
   void finish() noexcept;

@@ -34,7 +34,7 @@ struct FieldDigest {
 struct Announcement {
   std::int64_t count = 0;  ///< number of values that the rank will send, or -1 if it has an error
   FieldDigest fields;
-  std::array<std::uint64_t, 3> call{};  ///< words of the call's key
+  std::array<std::uint64_t, 3> call{};  ///< CallKey::words of the call that the rank makes
 };
 
 /// Announcements of all ranks, by rank.

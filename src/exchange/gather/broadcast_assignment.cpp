@@ -13,7 +13,8 @@ namespace {
 // Returns whether one rank should assign units and broadcast them, instead of each rank assigning them
 // itself. The result is equal on all ranks.
 bool should_broadcast(const LengthTable& table, const PlanSettings& settings) {
-  constexpr std::int64_t fewest = 512;  // assigning smaller steps takes less time than a broadcast
+  // Minimum number of samples. Assigning the units of a smaller step takes less time than broadcasting them.
+  constexpr std::int64_t fewest = 512;
   return settings.dp >= 1 && table.size() >= fewest && shares_are_derived_from_units(settings) &&
          settings.mini_batches.count <= table.size() / settings.dp;
 }
@@ -21,8 +22,8 @@ bool should_broadcast(const LengthTable& table, const PlanSettings& settings) {
 constexpr std::int32_t word_valid = 1;
 
 /// Message with the units in each DP rank's share of each mini-batch. It contains one word that shows whether
-/// assignment succeeded, the size of each share, and then the units of all shares. There are at most as many
-/// units as entries, so some words at the end may be unused.
+/// assignment succeeded, the size of each share, and then the units of all shares. The number of words is
+/// sufficient for as many units as the length table has entries; words after the last unit are unused.
 class UnitsMessage {
  public:
   UnitsMessage(std::int64_t num_entries, const PlanSettings& settings)
@@ -71,7 +72,8 @@ class UnitsMessage {
 
 std::optional<StrategyChoice> choose_strategy_together(const Communicator& comm, int root,
                                                        const StepProblem& problem, GuardedWork& work) {
-  std::array<std::int64_t, 3> message{};  // whether choosing succeeded; end times of both strategies
+  // The first word is word_valid if choosing succeeded; the others are the members of StrategyChoice.
+  std::array<std::int64_t, 3> message{};
   if (comm.rank() == root) {
     work([&] {
       const StrategyChoice choice = choose_strategy(problem);

@@ -37,7 +37,8 @@ class RankPeers final : public PlanningPeers {
   RankPeers(const Communicator& comm, GuardedWork& work) : comm_(comm), work_(work) {}
 
   void run_locally(const std::function<void()>& work) override { work_(work); }
-  /// Collective: usually one all-reduce of 16 words.
+  /// Replaces every number with its maximum over all ranks (see PlanningPeers). Collective: usually one
+  /// all-reduce of 16 words.
   void take_maximum(std::span<std::int64_t> numbers) override;
 
   /// Returns the seconds spent in take_maximum(), including the time spent waiting for other ranks.

@@ -26,14 +26,14 @@ class OwnFields {
                                              std::span<const FieldDigest> digests) &&;
 
  private:
-  std::vector<FieldSpec> fields_;  // sorted by name
+  std::vector<FieldSpec> fields_;  // this rank's fields, sorted by name
   FieldDigest digest_;
 };
 
 /// A rank's input to an agreement on fields.
 struct FieldAgreementInput {
   std::optional<std::vector<FieldSpec>> fields{};  ///< nullopt if the rank does not have data
-  CallKey call{};                                  ///< must be equal on all ranks
+  CallKey call{};  ///< the call that this rank makes; must be equal on all ranks
 };
 
 /// Collective over `comm`: returns the fields of the ranks that have data, sorted by name; an empty list if

@@ -45,8 +45,8 @@ class TreeBuilder {
   [[nodiscard]] const std::vector<BlockList>& sends() const noexcept { return sends_; }
   [[nodiscard]] const std::vector<BlockList>& receives() const noexcept { return receives_; }
 
-  /// Returns this rank's trees as numbers, one tree after another: the number of segments, (parent, tokens)
-  /// per segment, and the end of each sample.
+  /// Returns this rank's trees as numbers, one tree after another: the number of segments; the parent and the
+  /// number of tokens of each segment; and, for each sample, the last segment of its path.
   [[nodiscard]] std::vector<std::int64_t> serialized_trees() const {
     std::vector<std::int64_t> numbers;
     for (const std::vector<EntryId>& group : groups_) {

@@ -94,7 +94,8 @@ class CountGather {
   std::size_t words_;  // words per sample
 };
 
-/// Returns the fields that cut other fields. Each of them also cuts itself.
+/// Returns the names of the fields whose token ranges determine which rows of other fields each CP rank gets
+/// (CarriedField::cut_by). Every such field is also cut by its own ranges.
 std::vector<std::string> cutting_fields(std::span<const CarriedField> fields) {
   std::vector<std::string> names;
   for (const CarriedField& field : fields) {
@@ -103,8 +104,9 @@ std::vector<std::string> cutting_fields(std::span<const CarriedField> fields) {
   return names;
 }
 
-/// Computes and collects the words for one gather of cuts. An owner's words are ordered by cutting field,
-/// then by sample in the order of the table, then by group member.
+/// Implements gather_row_cuts(): counts the rows that each group member gets, one word per cutting field,
+/// sample and member. An owner's words are ordered by cutting field, then by sample in the order of the
+/// table, then by group member.
 class CutGather {
  public:
   CutGather(const TransferFrame& frame, std::span<const CarriedField> fields, std::vector<std::string> names)

@@ -32,7 +32,8 @@ namespace evenkeel {
 /// other fields (CarriedField::cut_by), returns how many rows of every sample each member of the sample's
 /// group gets. The result is replicated. Costs one all-gather of one word per field, sample and member.
 /// Throws InputError on every rank if token ranges are invalid (see TokensOfRows) or if a field that they cut
-/// has a different number of rows, and LimitError if a rank runs out of memory or MPI cannot count the words.
+/// has a different number of rows, and LimitError if a rank runs out of memory or the number of words does
+/// not fit in an int.
 [[nodiscard]] std::vector<RowCuts> gather_row_cuts(const Communicator& comm, const StepTransfer& step);
 
 /// Collective over `comm`, whose ranks own the samples of `table`: returns the sum of every sample's elements

@@ -10,8 +10,9 @@ namespace evenkeel {
 
 /// Bytes of one field that one rank received or copied in an exchange.
 struct FieldVolume {
-  std::string name;      ///< name of the consumer's column
-  bool changed = false;  ///< whether its transfer format differs from the samples' columns
+  std::string name;  ///< name of the consumer's column
+  /// Whether the field is transferred in a format other than that of the samples' column.
+  bool changed = false;
   /// Bytes received from owners, including bytes that this rank keeps for itself. The sum over all ranks
   /// equals the bytes that owners sent or kept.
   std::int64_t received = 0;
@@ -21,7 +22,8 @@ struct FieldVolume {
   friend bool operator==(const FieldVolume&, const FieldVolume&) = default;
 };
 
-/// Adds `more` to the volume of its field. Appends the field if it is missing.
+/// Adds the bytes in `more` to the element of `volumes` for the same field. If there is no such element,
+/// appends `more`.
 void add_volume(std::vector<FieldVolume>& volumes, const FieldVolume& more);
 
 /// Bytes that one rank moved in exchanges.

@@ -40,9 +40,9 @@ class Receivers {
     return receives_place_fields(rank) ||
            (!of_stage_.empty() && of_stage_[static_cast<std::size_t>(rank)] == rank);
   }
-  /// Returns whether owners send the fields of the rank's place directly to the rank. Otherwise, it gets them
-  /// through another rank of its node. If ranks of the place share tensors, only the rank that receives the
-  /// fields derives further fields, and lends them to the others.
+  /// Returns whether owners send the fields of the rank's place (dp, cp) directly to the rank. Otherwise, it
+  /// gets them through another rank of its node. If ranks of the place share tensors, only the rank that
+  /// receives the fields derives further fields, and lends them to the others.
   [[nodiscard]] bool receives_place_fields(int rank) const {
     return of_place_[static_cast<std::size_t>(rank)] == rank;
   }
@@ -51,8 +51,8 @@ class Receivers {
   const Grid& grid_;
   const StepTransfer& step_;
   // For each world rank, the rank on its node that receives on its behalf.
-  std::vector<int> of_place_;  // fields for all stages
-  std::vector<int> of_stage_;  // fields for one stage; empty if there are none
+  std::vector<int> of_place_;  // for the fields that all pipeline stages get
+  std::vector<int> of_stage_;  // for the fields that only one stage gets; empty if there are no such fields
 };
 
 /// The model-parallel ranks of this rank's place that are on this rank's node, including this rank.
@@ -85,7 +85,7 @@ struct ModelParallelPeers {
 
   const Communicator& ranks;
   const Receivers& receivers;
-  std::vector<int> in_world;  // world rank, by rank of `ranks`
+  std::vector<int> in_world;  // world rank of each rank of `ranks`
 };
 
 }  // namespace evenkeel

@@ -119,12 +119,12 @@ class Consumer {
   PackedSide side_;
   std::vector<FieldTransfer> fields_;
   std::vector<PackedMicroBatch>& packed_;
-  std::vector<DerivedColumns> derived_;  // by micro-batch
+  std::vector<DerivedColumns> derived_;  // columns to derive, by micro-batch
   std::span<const CarriedField> carried_;
-  std::vector<RowView> views_;                       // by field
-  std::vector<std::int64_t> received_;               // bytes by field
-  std::vector<std::vector<const Column*>> columns_;  // by field, then by micro-batch
-  std::vector<std::vector<std::int64_t>> halos_;     // by micro-batch
+  std::vector<RowView> views_;                       // conversion of each row, by field
+  std::vector<std::int64_t> received_;               // bytes received from owners, by field
+  std::vector<std::vector<const Column*>> columns_;  // destinations, by field and then by micro-batch
+  std::vector<std::vector<std::int64_t>> halos_;     // halo tokens, by micro-batch
 };
 
 /// The owner's side of the transfers to one consumer.
@@ -172,9 +172,9 @@ class Sender {
  private:
   const RaggedSide& side_;
   std::vector<FieldTransfer> fields_;
-  std::vector<const Column*> sources_;  // by field; null on a rank without samples
+  std::vector<const Column*> sources_;  // source column, by field; null on a rank without samples
   std::vector<const Column*> tokens_;   // by field; token ranges that cut the field, or null
-  std::vector<RowView> views_;          // by field
+  std::vector<RowView> views_;          // selection and conversion of each row, by field
 };
 
 std::vector<BlockList> outgoing_blocks(const Mesh& mesh, const StepTransfer& step, const TransferFrame& frame,
@@ -395,8 +395,9 @@ class RunningExchange {
   /// peers share tensors.
   struct Loan {
     int lender = 0;
-    std::vector<FieldTransfer> fields;  // fields borrowed by this rank; on the lender, its own fields
-    bool with_derived = false;          // whether derived fields are lent as well
+    // Fields that this rank borrows; on the lender, the fields that it receives for itself.
+    std::vector<FieldTransfer> fields;
+    bool with_derived = false;  // whether derived fields are lent as well
 
     [[nodiscard]] bool needs_column(const StepTransfer& step, const FieldSpec& column) const {
       if (with_derived) return place_has_column(step, fields, column);

@@ -28,12 +28,13 @@ struct StepTransfer {
   const RaggedBatch& mine;               ///< samples that this rank owns, in this rank's order
   std::span<const MicroBatchPlan> micro_batches;  ///< plan of this rank's DP rank
   const PlanSettings& settings;                   ///< settings of the plan
-  std::span<const RowCounts> row_counts{};        ///< row counts of the counted fields
+  /// Number of rows of each sample, for each counted field (is_counted()).
+  std::span<const RowCounts> row_counts{};
   /// Whether equal values of any field may be stored once per node. Equal on all ranks, even after any of
   /// them has failed.
   bool shares_equal = false;
   /// Cuts of the fields whose rows are divided among CP ranks together with tokens. There is one entry per
-  /// field that cuts other fields.
+  /// field whose token ranges cut other fields (see gather_row_cuts()).
   std::span<const RowCuts> row_cuts{};
 };
 
@@ -60,9 +61,9 @@ void add_uncounted_columns(const Mesh& mesh, const StepTransfer& step, const Mic
 ///   rank ever holds the whole global batch.
 /// - Among the model-parallel ranks (tp, pp) of a place, only one rank per node receives data. The others
 ///   copy from it or, if allowed (see TensorParallelCopies), read its tensors.
-/// - Each true row is transferred once per place and per node that has ranks of that place. In addition, a CP
-///   rank receives the tokens of other CP ranks that it needs for the labels at the end of a chunk or before
-///   a branch (see DerivedFieldSettings::reach).
+/// - Each row that is not padding is transferred once per place and per node that has ranks of that place. In
+///   addition, a CP rank receives the tokens of other CP ranks that it needs for the labels at the end of a
+///   chunk or before a branch (see DerivedFieldSettings::reach).
 /// - If equal values are stored once, each distinct value of an owner is transferred only once to each node
 ///   with a rank that gets the value. The columns of such fields share rows (see SampleRows) and are
 ///   read-only: there is a single copy for all micro-batches and, if the ranks of the node can read each

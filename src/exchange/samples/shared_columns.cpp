@@ -168,8 +168,8 @@ class LentBytes {
     return columns;
   }
 
-  /// Skips a column. `rows` is the number of rows or, for a counted field, the rows of each sample. next()
-  /// takes the same arguments.
+  /// Skips a column. `rows` is the number of rows in the column or, for a counted field, the range of rows of
+  /// each sample. next(), which returns the column instead, takes the same arguments.
   template <typename Rows>
   void skip(const FieldSpec& spec, const Rows& rows) {
     const std::size_t bytes = bytes_of(spec, rows);
@@ -236,7 +236,7 @@ void borrow(LentBytes lent, const std::function<bool(const FieldSpec&)>& wanted,
         lent.skip(spec, rows);
         return;
       }
-      // Replaces columns that were derived from the layout.
+      // Replace the column that this rank has derived from the layout, if there is one.
       std::erase_if(m.fields, [&](const Column& column) { return column.spec().name == spec.name; });
       m.fields.push_back(lent.next(spec, std::move(rows)));
     };

@@ -23,7 +23,8 @@ struct TransferFrame {
   const LengthTable& table;
   const StepAssignment& assignment;
   const PlanSettings& settings;
-  std::int64_t reach = 1;  ///< maximum number of tokens sent after each run (DerivedFieldSettings)
+  /// Maximum number of tokens sent after each run of rows (DerivedFieldSettings::reach).
+  std::int64_t reach = 1;
   [[nodiscard]] SequenceCut cut_of(SegmentId segment, EntryId entry, CpRank rank) const {
     const Segment& part = assignment.segments[segment];
     const SampleShape& shape = table[entry].shape;
@@ -48,8 +49,8 @@ struct TransferFrame {
 inline const RowView plain_rows;
 
 /// The ragged side of a transfer: the columns of the samples that a rank owns. Its functions append to
-/// `blocks` the bytes of a segment or sample that member `rank` of its group gets, run by run. `view` selects
-/// and converts the elements of each row.
+/// `blocks` the bytes of a segment or sample that member `rank` of its group gets, one run of consecutive
+/// rows after another. `view` selects and converts the elements of each row.
 class RaggedSide {
  public:
   /// `batch` holds this rank's samples of the table.
@@ -114,16 +115,19 @@ class PackedSide {
   /// Position of a segment in the micro-batches.
   struct SegmentSlot {
     std::size_t micro_batch = 0;
-    std::int64_t first_row = 0;  ///< position in the local packed rows
-    std::int64_t first_run = 0;  ///< position among the micro-batch's runs
-    /// Position of the branch_of() tokens in the micro-batch's halo; used with shared prefixes.
+    /// Index of the segment's first row among this rank's rows of the micro-batch.
+    std::int64_t first_row = 0;
+    std::int64_t first_run = 0;  ///< index of the segment's first run among the micro-batch's runs of rows
+    /// Index, in the micro-batch's halo, of the first token of branch_rows_to_copy(); used only with shared
+    /// prefixes.
     std::int64_t branch = 0;
   };
   /// Positions of a sample's rows in a micro-batch's columns.
   struct SampleSlot {
     std::size_t micro_batch = 0;
-    std::int64_t row = 0;               ///< position of the sample in the micro-batch
-    std::int64_t first_prediction = 0;  ///< row of its first prediction; used with shared prefixes
+    std::int64_t row = 0;  ///< index of the sample in the micro-batch
+    /// Row of the sample's first prediction; used only with shared prefixes.
+    std::int64_t first_prediction = 0;
   };
 
   void locate_segments(std::size_t m, const MicroBatchPlan& plan);
@@ -133,7 +137,7 @@ class PackedSide {
                        const RowView& view) const;
 
   const TransferFrame& frame_;
-  std::vector<CpRank> ranks_;  // by micro-batch; this place's rank in its group
+  std::vector<CpRank> ranks_;  // by micro-batch: this place's CP rank in the micro-batch's group
   std::unordered_map<SegmentId, SegmentSlot> segment_slots_;
   std::unordered_map<EntryId, SampleSlot> sample_slots_;
   std::vector<std::int64_t> halo_sizes_;

@@ -65,7 +65,7 @@ class ValueExchange {
     std::vector<int> holders;  // by world rank: holder on its node; -1 if the rank does not get the field
     int holder = -1;           // holder on this rank's node; -1 if no rank of the node gets the field
     bool wanted = false;       // whether this rank gets the field
-    ValuePool pool;            // values in this rank's column
+    ValuePool pool;            // layout of the values in this rank's column
   };
 
   void add_field(std::size_t f);

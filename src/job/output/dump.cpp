@@ -156,7 +156,7 @@ void dump_micro_batch(const std::filesystem::path& file, const PackedMicroBatch&
                       double loss_weight, Metadata metadata) {
   const Structure structure(micro_batch);
   std::vector<TensorView> tensors = structure.tensors();
-  std::list<Column> unfolded;  // files repeat rows that samples share in memory
+  std::list<Column> unfolded;  // copies of columns whose rows samples share, since files repeat such rows
   for (const Column& field : micro_batch.fields) {
     const bool in_common = field.samples().are_shared();
     const Column& column = in_common ? unfolded.emplace_back(with_separate_rows(field)) : field;

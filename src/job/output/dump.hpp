@@ -8,17 +8,20 @@
 
 namespace evenkeel {
 
-/// Properties that identify a dumped micro-batch.
+/// The kind of plan to which the dumped micro-batches belong. It determines the folders (dump_folder()) and
+/// the metadata.
 enum class DumpForm : std::uint8_t {
-  grid,           ///< place along dp and cp
-  context_tree,   ///< with `mesh.cp: flexible`: the group, which is in the metadata, and the rank's place
-  context_waves,  ///< group, place and wave
+  grid,  ///< all CP groups have the same size
+  /// `mesh.cp: flexible`, and ranks synchronize once per step. The metadata identifies the CP group.
+  context_tree,
+  /// `mesh.cp: flexible`, and ranks synchronize at every micro-batch. The metadata also identifies the wave.
+  context_waves,
 };
 [[nodiscard]] DumpForm dump_form_of(const PlanSettings& settings) noexcept;
 
 /// A rank that writes its part of a dump.
 struct DumpWriter {
-  GridPoint mesh;   ///< sizes of the mesh
+  GridPoint mesh;   ///< size of the mesh along each axis
   GridPoint place;  ///< the rank's coordinates in `mesh`
   DumpForm form = DumpForm::grid;
   /// Number of ranks that write to the same folder. If nodes have their own disks, this is not the number of

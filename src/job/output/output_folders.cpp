@@ -136,7 +136,7 @@ void OutputFolders::claim_folder(RunOutput output) {
 }
 
 // Rejects an output inside the layout of another one, since readers of a dump treat every safetensors file
-// below it as a micro-batch.
+// below the dump's folder as a micro-batch.
 void OutputFolders::require_separate_folders() const {
   for (const auto& [outer_output, outer] : mine_) {
     for (const auto& [inner_output, inner] : mine_) {

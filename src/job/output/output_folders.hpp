@@ -25,7 +25,7 @@ struct OutputRequest {
   std::string version;           ///< version of the program
   bool overwrite = false;
   std::string job;  ///< name stored in the job's state; empty if later runs must not continue this run
-  std::int64_t first_step = 0;  ///< step with which the run continues
+  std::int64_t first_step = 0;  ///< first step of this run; not 0 if it continues a job
 };
 
 /// The output folders of one run, for all of its ranks. Every rank writes to the dump; only rank 0 writes to
@@ -75,8 +75,9 @@ class OutputFolders {
   // Folders that this rank manages; the first one created is destroyed last.
   std::forward_list<RunFolder> folders_;
   std::map<RunOutput, RunFolder*> mine_;  // the folder of each output, if this rank manages it
-  std::map<RunOutput, int> answers_;      // rank that manages the folder to which this rank writes the output
-  std::vector<int> of_dump_;              // by rank, the rank that manages its dump folder; -1 without a dump
+  // For each output, the rank that manages the folder to which this rank writes it.
+  std::map<RunOutput, int> answers_;
+  std::vector<int> of_dump_;  // by rank, the rank that manages its dump folder; -1 without a dump
   std::map<RunOutput, std::int64_t> written_;
 };
 

@@ -53,7 +53,7 @@ class KeptDump {
     const fs::path rank = file.parent_path();
     if (rank == last_rank_) return;
     last_rank_ = rank;
-    fs::path pass = rank;  // finally the step's folder
+    fs::path pass = rank;  // in the end, the step's folder
     while (!is_step_folder(pass.filename().string())) pass = pass.parent_path();
     Step& of = steps_[{pass.parent_path(), step}];
     ++of.ranks;

@@ -24,7 +24,7 @@ class CreatedFolders {
   void keep() noexcept { made_.clear(); }
 
  private:
-  std::vector<std::filesystem::path> made_;  // outermost first
+  std::vector<std::filesystem::path> made_;  // created folders, outermost first
 };
 
 /// An output folder that one run owns while it writes files. The folder is locked and marked as running, and
@@ -38,8 +38,8 @@ class CreatedFolders {
 /// and is restored otherwise.
 class RunFolder {
  public:
-  /// Creates the folder if it does not exist. Throws IoError if that fails. `option` is used in messages,
-  /// such as --dump.
+  /// Creates the folder if it does not exist. Throws IoError if that fails. `option` is the name of the
+  /// command-line option, such as --dump, for error messages.
   RunFolder(const std::filesystem::path& folder, std::string option, const RunMarker& marker);
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
@@ -90,9 +90,10 @@ class RunFolder {
   std::filesystem::path canonical_;
   std::optional<RunLock> lock_;
   std::optional<RunMarker> earlier_;
-  bool damaged_ = false;                    // whether there is an earlier marker that cannot be parsed
-  RunLayout layout_;                        // layout of the earlier run and this one
-  std::map<RunOutput, std::int64_t> kept_;  // expected number of files of the job's earlier runs
+  bool damaged_ = false;  // whether there is an earlier marker that cannot be parsed
+  RunLayout layout_;      // files of the earlier run and of this run
+  // By output: expected number of files that the job's earlier runs have written.
+  std::map<RunOutput, std::int64_t> kept_;
   bool begun_ = false;
 };
 

@@ -155,7 +155,7 @@ class Walk {
 
   const RunLayout& layout_;
   const std::function<bool(const RunEntry&)>& visit_;
-  std::optional<std::int64_t> step_{};  // step that is being visited
+  std::optional<std::int64_t> step_{};  // number of the step whose files are being visited; otherwise nullopt
 };
 
 }  // namespace

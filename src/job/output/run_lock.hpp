@@ -36,7 +36,7 @@ class RunLock {
 
   std::filesystem::path path_;
   int descriptor_;
-  bool held_ = false;    // whether this object owns the file
+  bool held_ = false;    // whether this object owns the lock file
   bool locked_ = false;  // whether the file system supports the lock
 };
 

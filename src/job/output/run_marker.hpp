@@ -12,8 +12,8 @@ namespace evenkeel {
 
 /// A run, and the process that manages one of its folders.
 struct RunIdentity {
-  std::string run;      ///< unique among runs
-  std::string started;  ///< such as 2026-11-22T02:17:08Z
+  std::string run;      ///< name of the run, unique among runs
+  std::string started;  ///< start time of the run, such as 2026-11-22T02:17:08Z
   std::string host;
   std::int64_t pid = 0;
   int rank = 0;
@@ -48,8 +48,8 @@ struct RunMarker {
   std::map<RunOutput, std::int64_t> files;
   /// First step of each output in the folder. It is not 0 if the job's first runs did not write the output.
   std::map<RunOutput, std::int64_t> from;
-  std::int64_t steps = 0;  ///< set after completion
-  std::string ended;       ///< set after completion
+  std::int64_t steps = 0;  ///< number of steps of the job, including earlier runs; 0 until completion
+  std::string ended;       ///< time of completion; empty until then
 
   [[nodiscard]] RunLayout layout() const;
 };

@@ -111,7 +111,7 @@ void StepsAhead::stop() noexcept {
   const Waiting waiting("its thread that makes steps", WaitFor::thread);
   thread_ = {};
   ready_->made.clear();
-  read_ = nullptr;  // Releases objects that the reader keeps alive.
+  read_ = nullptr;  // Release the objects that the reader keeps alive.
 }
 
 StepsAhead::MadeStep StepsAhead::take() {

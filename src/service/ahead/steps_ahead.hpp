@@ -48,7 +48,7 @@ class StepsAhead {
   [[nodiscard]] ServiceState state() const;
   [[nodiscard]] const std::string& profile() const noexcept { return profile_; }
   [[nodiscard]] bool in_background() const noexcept { return thread_.joinable(); }
-  /// Implement the functions of Steps with the same names.
+  /// The next two functions implement the functions of Steps with the same names.
   [[nodiscard]] std::optional<Step> next();
   bool progress();
   /// Stops making steps, and discards steps that the trainer has not taken. If steps are made in the
@@ -95,11 +95,11 @@ class StepsAhead {
   std::string profile_;
   std::int64_t steps_;      // only steps below this number are made (StepsRequest::steps)
   std::int64_t depth_;      // exchange.prefetch: maximum number of steps in `ready_`
-  std::int64_t made_;       // next step to make; used by the thread that makes steps
-  std::int64_t taken_;      // next step that the trainer takes
-  bool no_more_ = false;    // whether samples have ended; used by the thread that makes steps
-  bool has_ended_ = false;  // whether samples have ended; used by the trainer's thread
-  // Costs as of the last step that the trainer took.
+  std::int64_t made_;       // number of the next step to make; used only by the thread that makes steps
+  std::int64_t taken_;      // number of the next step that the trainer takes
+  bool no_more_ = false;    // whether samples have ended; used only by the thread that makes steps
+  bool has_ended_ = false;  // whether samples have ended; used only by the trainer's thread
+  // Measured costs, by profile, and shapes as of the last step that the trainer took.
   std::map<std::string, SavedCost> costs_;
   std::shared_ptr<const std::vector<PackedShape>> shapes_;
 
@@ -116,7 +116,8 @@ struct ServiceParts {
   const RaggedBatch no_fields;
   // State after the steps of the previous Steps object; used if `ahead` is not set.
   std::optional<ServiceState> position;
-  // Of the latest Steps object; kept after that object is destroyed, since it has the position.
+  // Implementation of the latest Steps object; kept after that object is destroyed, since state() still needs
+  // its position.
   std::optional<StepsAhead> ahead;
   bool makes_ahead = false;  // whether a Steps object exists
 

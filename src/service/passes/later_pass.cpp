@@ -38,8 +38,8 @@ std::unordered_map<EntryId, Place> places_of(std::span<const MicroBatchPlan> pla
   return places;
 }
 
-/// Returns whether both lists of micro-batches contain the same entries, each with the same aligned length in
-/// both layouts.
+/// Returns whether the micro-batches `from` and `to` contain the same entries, each with the same aligned
+/// length in both. `places` has the place of each entry in `from`.
 bool have_equal_entries(std::span<const PackedMicroBatch> from,
                         const std::unordered_map<EntryId, Place>& places, std::span<PackedMicroBatch> to,
                         std::span<const MicroBatchPlan> to_plan) {
@@ -205,8 +205,8 @@ void replace_fields(std::span<PackedMicroBatch> micro_batches, std::span<PackedM
 /// Fields that owners add to a pass, in the form in which they are transferred.
 struct AddedFields {
   std::span<const CarriedField> fields;
-  std::span<const RowCounts> row_counts;  // row counts of counted fields
-  std::span<const FieldSums> field_sums;  // sums of fields that define costs
+  std::span<const RowCounts> row_counts;  // number of rows of each sample in each counted field
+  std::span<const FieldSums> field_sums;  // sum of each sample's values in each field that defines costs
   const RaggedBatch& mine;                // this rank's samples
 
   [[nodiscard]] bool has(std::string_view name) const { return has_field(fields, name); }

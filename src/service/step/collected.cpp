@@ -34,9 +34,9 @@ void require_whole_results(const Config& config, const StepResults& results) {
   }
 }
 
-// Sends a step's results to the owners of the samples. `where` is appended to the call's description in
-// errors and in its key. It distinguishes calls of collect() from calls of collect_on(), and calls of
-// collect_on() with different roots.
+// Sends a step's results to the owners of the samples. `where`, such as " on rank 3", is appended to the text
+// of the CallKey. It distinguishes collect() from collect_on(), and calls of collect_on() with different
+// roots.
 RaggedBatch return_to_owners(const StepContext& context, const Step& step, const StepResults& results,
                              std::string_view where, const GuardedWork& error) {
   const Phase phase("collect results", step.index);

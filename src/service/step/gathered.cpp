@@ -29,8 +29,8 @@ std::vector<FieldSpec> specs_of(std::span<const Column> columns) {
   return specs;
 }
 
-// Balances the pass by the profile's measured cost if there is one. Collective if the profile's cost is
-// measured.
+// Selects the cost model with which the pass is balanced: if the profile's cost is measured, the latest fit;
+// otherwise, the configured cost. Collective if the profile's cost is measured.
 void use_measured_cost(const StepContext& context, Gathered& gathered, GuardedWork& work) {
   context.times->begin_step(context.world(), gathered.pass.profile);
   work.run_on_replicated_data([&] {
@@ -68,7 +68,7 @@ std::pair<Gathered, RaggedBatch> gather_first_pass(const StepContext& context,
     mine = read();
     samples.names_in_errors = mine.names_in_errors();
     // Add names to errors before ranks agree on errors, since a rank that failed to read its samples does not
-    // have names.
+    // have their names.
     with_sample_names_in_errors(samples.names_in_errors, [&] {
       prepare_samples(mine, fields_as_read(config, mine), shares_prefixes);
       samples.left_out = apply_filter(config.filter, shares_prefixes, mine);
@@ -91,7 +91,7 @@ std::pair<Gathered, RaggedBatch> gather_first_pass(const StepContext& context,
   });
   // Ranks agree on errors here: if any rank could not read its samples, all ranks throw its error.
   GatheredLengths lengths = gather_lengths(context.world(), summaries, std::move(fields), work.error(), call);
-  // All ranks have succeeded so far.
+  // All ranks have succeeded so far, so all of them make the collective calls below.
   samples.table = std::move(lengths.table);
   samples.table.set_row_counts(
       gather_row_counts(context.world(), samples.table, lengths.fields, mine, config.fields));
@@ -128,7 +128,7 @@ std::pair<Gathered, Added> gather_later_pass(const StepContext& context, const S
     ranges = OwnRanges(mine, context.config.fields, context.sends_messages);
   });
   std::vector<FieldSpec> fields = agree_on_fields(context.world(), std::move(brought), work.error());
-  // All ranks have succeeded so far.
+  // All ranks have succeeded so far, so all of them make the collective calls below.
   gathered.index = before.index;
   gathered.samples = before.record->samples;
   use_measured_cost(context, gathered, work);

@@ -22,9 +22,9 @@ namespace evenkeel {
 /// Settings of a pass, and the durations of its stages so far.
 struct Pass {
   std::string profile;
-  PlanSettings settings;  // the strategy may still be undecided
+  PlanSettings settings;  // settings of the pass; the strategy may still be undecided
   DerivedFieldSettings derived;
-  std::uint64_t cut = 0;  // hash of how samples are cut
+  std::uint64_t cut = 0;  // hash of how samples are cut for the ranks (StepContext::cut_hash())
   PhaseSeconds seconds;
   Stopwatch stopwatch;
 };
@@ -36,7 +36,7 @@ struct Gathered {
   Pass pass;
   std::int64_t index = 0;  // index of the step
   StepOrigin origin;
-  CostInUse cost;  // cost by which the pass is balanced
+  CostInUse cost;  // cost model with which the pass is balanced
   std::shared_ptr<const StepSamples> samples;
 };
 
@@ -50,9 +50,9 @@ struct Gathered {
 
 /// Fields that a later pass adds to the samples of a step.
 struct Added {
-  std::vector<FieldSpec> fields;  // agreed on by all ranks
+  std::vector<FieldSpec> fields;  // the added fields, on which all ranks have agreed
   OwnRanges ranges;
-  const RaggedBatch& mine;  // fields of this rank's samples; belongs to the caller
+  const RaggedBatch& mine;  // this rank's samples with only the added fields; owned by the caller
 };
 
 /// Collective over all ranks: same as gather_first_pass(), for another pass over the samples of `before`, to

@@ -15,11 +15,11 @@ namespace evenkeel {
 /// into micro-batches.
 struct Planned {
   Gathered gathered;
-  PlanSettings settings;                   // settings with the final strategy
+  PlanSettings settings;                   // settings of the pass, with the final strategy
   std::optional<StrategyChoice> strategy;  // set if the strategy was chosen by comparing plans
-  StepAssignment assignment;               // replicated
+  StepAssignment assignment;               // assignment of samples to ranks; replicated
   DpRankPlan plan;                         // plan of this rank's DP rank
-  ChosenShapes shapes;                     // shapes of the step; each micro-batch of the plan has one
+  ChosenShapes shapes;                     // shapes of the step; each micro-batch of the plan has one of them
 
   [[nodiscard]] const Pass& pass() const noexcept { return gathered.pass; }
   [[nodiscard]] const StepSamples& samples() const noexcept { return *gathered.samples; }

@@ -31,8 +31,8 @@ struct PlannedPass {
   std::vector<PackedShape> needed;  // shapes needed by this rank's DP rank
 };
 
-// Returns the shapes that the micro-batches led by this DP rank need. Each micro-batch has one leader, so its
-// shape is counted once.
+// Returns the shapes that the micro-batches led by this DP rank (MicroBatchPlan::is_led_by()) need. Each
+// micro-batch has one leader, so its shape is counted once.
 std::vector<PackedShape> needs_of(const LengthTable& table, DpRank rank,
                                   std::span<const MicroBatchPlan> plans, const PlanSettings& settings) {
   std::vector<PackedShape> needed;

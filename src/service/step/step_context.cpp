@@ -145,7 +145,7 @@ std::uint64_t StepContext::cut_hash(const PlanSettings& settings) const {
   return hash.value();
 }
 
-// The cut hash covers the settings that determine which rows of a sample each rank holds.
+// Compares cut hashes, which cover the settings that determine which rows of a sample each rank holds.
 CallKey StepContext::key_of(std::string_view action, const Step& step, std::string_view how) const {
   const StepOrigin& origin = step.record->origin;
   if (origin.cut != cut_hash(plan_settings(step.profile))) {

@@ -48,12 +48,13 @@ struct StepContext {
   std::vector<int> dp_of_rank;  // DP rank of each world rank
   std::unique_ptr<TimeReports> times;
   // Profiles of the later passes that are planned in order to choose shapes. Omits profiles with the same
-  // settings as an earlier one.
+  // plan settings as an earlier profile.
   std::vector<std::string> planned_profiles;
-  std::set<std::string> cost_fields;  // fields by which any pass is balanced
-  ChosenShapes first_shapes;          // shapes before the first step
-  std::uint64_t number = 0;           // identifies the service in the origins of its steps
-  bool sends_messages = true;         // whether exchanges send messages; equal on all ranks
+  std::set<std::string> cost_fields;  // fields that define the cost of samples in any pass
+  ChosenShapes first_shapes;          // shapes with which the first step of this service begins
+  std::uint64_t number = 0;           // identifies this service (StepOrigin::service)
+  // Whether exchanges send bytes in messages (moves_without_messages()); equal on all ranks.
+  bool sends_messages = true;
 
  private:
   void collect_cost_fields();

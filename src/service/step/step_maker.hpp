@@ -49,7 +49,7 @@ class StepMaker {
   [[nodiscard]] ServiceState state_at(std::int64_t step) const;
   /// Returns the shapes chosen so far; null without micro_batch.shapes.
   [[nodiscard]] const ChosenShapes& shapes() const noexcept { return shapes_; }
-  /// Sets the number of the next step.
+  /// Sets the number that the next first pass uses for its step.
   void set_next_step(std::int64_t step) noexcept { next_step_ = step; }
 
  private:

@@ -45,11 +45,11 @@ class TimeReports {
   struct Measured {
     MeasuredCost settings;
     MeasuredCostModel model;
-    std::int64_t steps = 0;  // number of steps begun so far
+    std::int64_t steps = 0;  // number of steps of the profile that have begun so far
     std::deque<CostObservation> reported = {};
   };
 
-  std::mutex mutex_;  // guards `reported`
+  std::mutex mutex_;  // guards Measured::reported
   std::map<std::string, Measured, std::less<>> profiles_;
 };
 

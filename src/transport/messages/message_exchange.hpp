@@ -21,7 +21,8 @@ inline constexpr std::int64_t default_max_message_bytes = std::int64_t{1} << 30;
 
 struct TransportSettings {
   ExchangePath path = ExchangePath::automatic;
-  std::int64_t max_message_bytes = default_max_message_bytes;  ///< 1 .. 2^31-1, equal on all ranks
+  /// Maximum size of one message in bytes, 1 .. 2^31-1; equal on all ranks.
+  std::int64_t max_message_bytes = default_max_message_bytes;
   TensorParallelCopies tp_copies = TensorParallelCopies::own;
   NodeAggregation aggregate = NodeAggregation::automatic;
 };
@@ -29,7 +30,8 @@ struct TransportSettings {
 /// Traffic of one rank in one exchange.
 struct MessageTraffic {
   std::int64_t between_nodes = 0;  ///< number of messages that this rank sent to ranks of other nodes
-  /// Number of bytes that this rank received from other ranks of its node in the rounds through leaders.
+  /// Number of bytes that this rank received from other ranks of its node because messages between nodes go
+  /// through leaders (LeaderRounds).
   std::int64_t forwarded = 0;
 };
 

@@ -89,7 +89,7 @@ class Planner {
   int rank_;
   int node_;
   std::span<const int> members_;
-  std::int64_t outgoing_ = 0;  // bytes staged so far
+  std::int64_t outgoing_ = 0;  // bytes staged so far for messages to other nodes
   std::int64_t incoming_ = 0;
   LeaderPlan plan_;
 };

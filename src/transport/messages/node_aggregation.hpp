@@ -33,10 +33,10 @@ class NodeLeaders {
     return ranks_[static_cast<std::size_t>(node)];
   }
 
-  /// Returns the rank of `node` that leads its traffic with `other`, which must be another node.
+  /// Returns the rank of `node` that is the leader for `other`, which must be another node.
   [[nodiscard]] int leader(int node, int other) const noexcept;
-  /// Returns the maximum number of bytes from `node` to `other` that fit in the memory of both leaders,
-  /// regardless of the other traffic that they lead.
+  /// Returns the maximum number of bytes from `node` to `other` that are guaranteed to fit in the staging
+  /// memory of both leaders, even if the same ranks are also the leaders for other nodes.
   [[nodiscard]] std::int64_t max_bytes_through_leaders(int node, int other) const noexcept;
   /// Returns whether there are several nodes and at least one node has several ranks.
   [[nodiscard]] bool can_aggregate_messages() const noexcept;
@@ -46,7 +46,7 @@ class NodeLeaders {
   [[nodiscard]] std::int64_t max_nodes_per_leader(int node) const noexcept;
 
   std::vector<int> node_of_rank_;
-  std::vector<std::vector<int>> ranks_;  // by node
+  std::vector<std::vector<int>> ranks_;  // ranks of each node
 };
 
 /// Number of bytes that each rank of one node (a member) sends to and receives from each rank in one
@@ -76,10 +76,10 @@ struct LeaderPlan {
   /// The parts of a leader's staging memory. `collected` and `outgoing` use the same memory; so do `incoming`
   /// and `handed_on`. In a message, the bytes for each rank of the receiving node are contiguous, in
   /// ascending order of sender.
-  std::vector<StagedPart> collected;  ///< from members of this node, ordered by final receiver
-  std::vector<StagedPart> outgoing;   ///< to leaders of other nodes
-  std::vector<StagedPart> incoming;   ///< from leaders of other nodes
-  std::vector<StagedPart> handed_on;  ///< to members of this node
+  std::vector<StagedPart> collected;  ///< bytes that members of this node send, ordered by final receiver
+  std::vector<StagedPart> outgoing;   ///< bytes to send to leaders of other nodes
+  std::vector<StagedPart> incoming;   ///< bytes to receive from leaders of other nodes
+  std::vector<StagedPart> handed_on;  ///< bytes to hand on to members of this node
 
   /// Returns whether any bytes of this rank, or of ranks whose leader it is, go through leaders.
   [[nodiscard]] bool uses_leaders() const noexcept;
@@ -143,7 +143,7 @@ class NodeGroup {
   // Number of bytes that this rank sends to each rank, followed by the number that it receives from each
   // rank.
   std::vector<std::int64_t> row_;
-  std::vector<std::int64_t> rows_;  // the rows of all members
+  std::vector<std::int64_t> rows_;  // `row_` of every rank of this node
   bool reserved_ = false;
 };
 

@@ -114,7 +114,8 @@ class NodeMemory {
 
   std::vector<pid_t> processes_;  // process id of each rank; 0 for this rank and for ranks of other nodes
   std::vector<Introduction> introductions_;
-  std::map<std::pair<int, std::int64_t>, std::shared_ptr<MappedFile>> files_;  // by rank and file
+  // By rank and file descriptor (SharedHeap::Place::file).
+  std::map<std::pair<int, std::int64_t>, std::shared_ptr<MappedFile>> files_;
   std::shared_ptr<SharedBuffer> words_;
   std::map<int, SharedHeap::Place> words_of_neighbors_;
   std::uint64_t num_loans_ = 0;

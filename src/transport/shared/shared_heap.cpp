@@ -184,7 +184,7 @@ bool SharedHeap::add_segment(std::size_t bytes) {
   return true;
 }
 
-// Takes the first bytes of a hole.
+// Allocates the first bytes of a hole, which is a free range of a segment.
 void SharedHeap::allocate_from_hole(Free::iterator hole, std::size_t bytes) {
   if (hole->second > bytes) free_.emplace(hole->first + bytes, hole->second - bytes);
   free_.erase(hole);

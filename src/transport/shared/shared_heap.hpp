@@ -86,7 +86,7 @@ class SharedHeap final : public std::pmr::memory_resource {
 
   mutable std::mutex mutex_;
   std::vector<Segment> segments_;
-  Free free_;  // holes; adjacent holes of a segment are joined
+  Free free_;  // free ranges (holes): begin and size in bytes; adjacent holes of a segment are joined
   Usage usage_;
 };
 

@@ -225,7 +225,7 @@ std::vector<Extent> read_extents(NodeMemory& memory, int rank, const OfferNotice
 
 BlockList offered_bytes(NodeMemory& memory, int rank, const OfferNotice& notice) {
   BlockList blocks;
-  std::map<std::int64_t, RowView> views;  // by offset in the file of the notice
+  std::map<std::int64_t, RowView> views;  // by offset in the owner's memory file (Extent::view)
   for (const Extent& extent : read_extents(memory, rank, notice)) {
     const auto bytes = static_cast<std::size_t>(extent.bytes);
     if (extent.view < 0) {

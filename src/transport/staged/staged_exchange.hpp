@@ -44,7 +44,7 @@ class StagedExchange {
 
   const std::vector<BlockList>& sends_;
   const std::vector<BlockList>& receives_;
-  std::vector<bool> is_sent_;  // by rank: whether its bytes go through all_to_all
+  std::vector<bool> is_sent_;  // by rank: whether bytes to and from that rank go through all_to_all
   Staging out_;
   Staging in_;
   std::vector<BlockList> out_places_;
