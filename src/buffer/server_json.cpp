@@ -41,7 +41,8 @@ ordered_json json_of_drops(const stream::Status& status) {
   return out;
 }
 
-/// Returns the number of formed samples by how many versions they were behind the policy.
+/// Returns the number of samples in steps formed so far, by how many versions each sample was behind the
+/// policy.
 ordered_json json_of_staleness(const stream::Status& status) {
   ordered_json out = ordered_json::object();
   for (const auto& [behind, samples] : status.staleness) out[std::to_string(behind)] = samples;

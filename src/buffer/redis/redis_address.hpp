@@ -15,7 +15,7 @@ struct RedisAddress {
     friend bool operator==(const Server&, const Server&) = default;
   };
   std::vector<Server> servers;  ///< has at least one element
-  std::string user{};           ///< empty for the default user
+  std::string user{};           ///< user for the login; empty for the default user of Redis
   std::string password{};
   int database = 0;
 

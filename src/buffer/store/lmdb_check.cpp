@@ -150,7 +150,8 @@ class Check {
     Tree tree;
     Tree found{};  // counts of the pages and entries visited
     std::optional<std::string> last_key;
-    std::optional<std::string> floor;  // lower bound on the next keys, from a branch page
+    std::optional<std::string>
+        floor;  // latest key of a branch page; all following keys must be at least this key
   };
 
   void require(bool is_right, PageNumber page, const char* what) const {

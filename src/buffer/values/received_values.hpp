@@ -59,8 +59,8 @@ class ReceivedValues final : public BodySink {
   std::string text_;
   FrameHead head_;
   std::vector<Block> blocks_;
-  std::vector<Place> places_;  // ordered by field
-  std::size_t next_ = 0;       // position of the value that is being received
+  std::vector<Place> places_;  // location of each value in its sample's block, by field and then by sample
+  std::size_t next_ = 0;       // index in places_ of the value that is being received
   std::int64_t values_bytes_ = 0;
   char excess_ = 0;
 };

@@ -18,7 +18,7 @@ struct StoredValue {
   std::uint32_t field = 0;  ///< number of the field (ValueIndex::find_field())
   TensorForm form;
   std::int64_t record = 0;  ///< number of the record
-  std::int64_t offset = 0;  ///< in the record's body, in bytes
+  std::int64_t offset = 0;  ///< offset of the value in the record's body, in bytes
   std::int64_t bytes = 0;
 };
 
@@ -48,7 +48,7 @@ struct RecordEvent {
 };
 /// A record to add: the values of one sample, and the bytes that contain them.
 struct NewRecord {
-  RecordEvent event;  ///< its record number is not used
+  RecordEvent event;  ///< description of the values; RecordEvent::record is not used
   std::shared_ptr<const char[]> body;
   std::int64_t bytes = 0;  ///< size of the body
 };

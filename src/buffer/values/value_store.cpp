@@ -142,7 +142,7 @@ bool ValueStore::commit(const Queue::Requests& requests) {
     change.values.apply(index_);
     return true;
   } catch (const LimitError&) {
-    error = std::make_exception_ptr(make_full_error());  // the store has not changed
+    error = std::make_exception_ptr(make_full_error());  // the store did not change, so the index is current
   } catch (...) {
     error = std::current_exception();
     const std::unique_lock lock(index_mutex_);
@@ -175,7 +175,7 @@ std::int64_t ValueStore::cost_of(const NewRecord& record) const {
   return store_->cost_of(record.bytes) + store_->cost_of_event(event);
 }
 
-/// Returns the numbers of the fields of a record's values. Called only by the writer thread.
+/// Returns the field number of each of the record's values. Called only by the writer thread.
 std::vector<std::uint32_t> ValueStore::assign_field_numbers(const NewRecord& record) {
   std::vector<std::uint32_t> numbers;
   numbers.reserve(record.event.values.size());
