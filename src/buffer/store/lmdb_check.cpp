@@ -150,8 +150,8 @@ class Check {
     Tree tree;
     Tree found{};  // counts of the pages and entries visited
     std::optional<std::string> last_key;
-    std::optional<std::string>
-        floor;  // latest key of a branch page; all following keys must be at least this key
+    // Latest key of a branch page. All following keys must be greater than or equal to it.
+    std::optional<std::string> floor;
   };
 
   void require(bool is_right, PageNumber page, const char* what) const {

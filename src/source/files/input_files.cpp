@@ -237,11 +237,12 @@ std::unique_ptr<const InputFile> unpack_file(std::unique_ptr<const InputFile> fi
 
 void unpack_on_nodes(const Communicator& comm, InputFiles& files) {
   const bool any = run_together(comm, [&] { return !assign_files_to_ranks(files, 1).empty(); });
-  if (!any) return;  // `any` is equal on all ranks, since the files are
+  if (!any) return;  // all ranks return here, since the files are the same on all ranks
   const Communicator node = comm.split_by_node();
   std::vector<Task> tasks;
   std::vector<Room> rooms;
-  std::vector<std::string> names;  // names of the files that this rank writes, in the order of its tasks
+  std::vector<std::string>
+      names;  // names of the temporary files that this rank writes, in order of its tasks
   run_together(comm, [&] {
     tasks = assign_files_to_ranks(files, node.size());
     for (const Task& task : tasks) {
