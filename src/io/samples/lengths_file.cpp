@@ -157,7 +157,7 @@ class CsvColumns {
 
  private:
   static void require_unique(std::vector<std::string> header, const std::string& where) {
-    std::erase(header, "");  // spreadsheets write extra columns without content
+    std::erase(header, "");  // ignore the empty columns that some spreadsheets add
     std::ranges::sort(header);
     const auto twice = std::ranges::adjacent_find(header);
     if (twice != header.end())

@@ -30,8 +30,8 @@ enum class Purpose : std::uint64_t {
 };
 
 /// Generates random numbers by SplitMix64. The state is computed from a counter, so any number of a sequence
-/// can be computed in constant time. A sequence is identified by the seed, the purpose, and the number of its
-/// prompt or sample.
+/// can be computed in constant time. A sequence is identified by the seed, the purpose, and the number of the
+/// prompt or sample for which the numbers are drawn.
 class Draws {
  public:
   Draws(std::uint64_t seed, Purpose purpose, std::int64_t index)
