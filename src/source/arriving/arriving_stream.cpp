@@ -175,8 +175,8 @@ struct ArrivingStream::Parts {
   int reader = 0;
   int num_readers = 1;
   std::vector<StreamSource> told;
-  std::unique_ptr<OwnBuffer>
-      own;  // the job's own buffer, on the first reader; null if it uses another buffer
+  // The job's own buffer; null on other readers than the first, and if the job uses an external buffer.
+  std::unique_ptr<OwnBuffer> own;
   OpenedBuffer opened;
   // The next three members are set only on the first reader.
   std::optional<stream::StreamSettings> rules_of_buffer;

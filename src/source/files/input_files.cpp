@@ -241,8 +241,7 @@ void unpack_on_nodes(const Communicator& comm, InputFiles& files) {
   const Communicator node = comm.split_by_node();
   std::vector<Task> tasks;
   std::vector<Room> rooms;
-  std::vector<std::string>
-      names;  // names of the temporary files that this rank writes, in order of its tasks
+  std::vector<std::string> names;  // names of this rank's temporary files, in the order of its tasks
   run_together(comm, [&] {
     tasks = assign_files_to_ranks(files, node.size());
     for (const Task& task : tasks) {
