@@ -101,8 +101,7 @@ std::uint64_t context_of(const RaggedBatch& from, const Cut& cut) {
   Cut before = cut;
   before.tokens = {0, cut.tokens.begin};
   if (rule_of(kind).is_per_token()) return hash_of_rows(from, *segments, before);
-  if (!rule_of(kind).is_per_response_token())
-    return 0;  // planning rejects `segment_ids` of other kinds later
+  if (!rule_of(kind).is_per_response_token()) return 0;  // planning rejects fields of other kinds later
   const std::uint64_t responses = hash_of_rows(from, *segments, before);
   before.tokens.end = std::min(before.tokens.end, sample_of(from, cut).prompt);
   return mix_64(responses) ^ hash_of_rows(from, from.at(input_ids_field), before);

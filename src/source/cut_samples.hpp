@@ -16,7 +16,7 @@ namespace evenkeel {
 struct Cut {
   std::size_t batch = 0;    ///< index of the batch
   std::int64_t index = 0;   ///< index of the sample in its batch
-  RowRange tokens;          ///< range of the sample's tokens that are in the piece
+  RowRange tokens;          ///< range of the sample's tokens that the resulting sample has
   SampleId id{0};           ///< id of the resulting sample
   std::uint64_t group = 0;  ///< group of the resulting sample
 };

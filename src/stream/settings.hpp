@@ -30,8 +30,7 @@ inline constexpr std::int64_t max_behind = 64;
 /// Returns the value with this name, or nullopt for any other word.
 [[nodiscard]] std::optional<OnStale> parse_on_stale(std::string_view word) noexcept;
 
-/// Keys of the configuration's section `stream` that determine the content of steps. Replicated: every rank
-/// holds equal settings.
+/// Settings of a stream: keys of the configuration's section `stream`.
 struct StreamSettings {
   std::int64_t group_size = 1;            ///< number of samples per group; indexes are 0 to group_size - 1
   std::optional<std::int64_t> min_group;  ///< minimum size of a trained group; group_size if unset

@@ -37,7 +37,7 @@ class StepCostEstimate {
 
   struct Time {
     double all = 0;   ///< time of the step, including the overhead of its micro-batches
-    double idle = 0;  ///< part of the time by which it exceeds an even plan's time because of long samples
+    double idle = 0;  ///< time lost compared with an even plan, because of long samples
   };
   /// Sums over the groups of a step. time_of() computes the step's time from them.
   struct Sums {

@@ -175,7 +175,7 @@ struct ArrivingStream::Parts {
   int reader = 0;
   int num_readers = 1;
   std::vector<StreamSource> told;
-  // The job's own buffer; null on other readers than the first, and if the job uses an external buffer.
+  // The job's own buffer; null on the other readers, and if the job uses an external buffer.
   std::unique_ptr<OwnBuffer> own;
   OpenedBuffer opened;
   // The next three members are set only on the first reader.

@@ -75,7 +75,7 @@ class DumpSource : public SampleSource {
   std::string fields_from_;           // file from which fields_ were read
   std::vector<std::size_t> counted_;  // positions, in fields_, of the fields with their own row counts
   std::vector<DumpedSample> samples_;
-  std::vector<std::int64_t> counts_;  // by sample, then by field of counted_: the sample's number of rows
+  std::vector<std::int64_t> counts_;  // numbers of rows, by sample and then by field of counted_
 };
 
 }  // namespace evenkeel
