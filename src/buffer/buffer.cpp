@@ -485,7 +485,7 @@ FieldIntake Buffer::add_fields(const std::vector<ReceivedFields>& received) {
   std::int64_t bytes = 0;
   for (const ReceivedFields& fields : received)
     for (const auto& [name, value] : fields.values) bytes += store_->cost_of(std::ssize(name + value));
-  std::vector<Addition> fresh;  // must live until the transaction is written
+  std::vector<Addition> fresh;  // lives until submit() returns, since the transaction refers to the bodies
   FieldIntake intake;
   submit(bytes, [&](Change& change) {
     require_same_acceptance(job);
@@ -817,7 +817,7 @@ void Buffer::form_step(const stream::StepFormed& step, const std::string& pass) 
     require_job_accepts(step.step, waiting, false);
   } catch (const InputError& error) {
     if (waiting_groups_of(step) == waiting) throw;
-    throw FieldsError(error.report());  // a group has changed in the meantime
+    throw FieldsError(error.report());  // a group has changed since waiting_groups_of() was called
   }
   submit(0, [&](Change& change) {
     check_pass_and_record_use(pass);

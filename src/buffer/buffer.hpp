@@ -290,7 +290,7 @@ class Buffer {
                                                            const std::string& holder) const;
   [[nodiscard]] std::vector<const ReceivedSample*> select_new_samples(
       const ReceivedSamples& received, const std::vector<std::optional<ErrorReport>>& faults) const;
-  /// New fields of one sample.
+  /// New fields of one sample: the event that records them, and the body to store.
   struct Addition {
     stream::FieldsAdded event;
     std::string body;
@@ -320,7 +320,7 @@ class Buffer {
   bool must_load_ = false;  // the ledger may differ from the store, so it must be loaded from the store again
   stream::Status stored_;   // ledger status before the latest transaction; status() uses it if must_load_
   std::string full_;        // see WaitingGroups::full
-  bool is_durable_ = true;  // the latest transaction is durable (Store::is_durable)
+  bool is_durable_ = true;  // whether the latest transaction is durable (Store::is_durable())
   JsonlSchema schema_;      // schema of the fields that arrive with samples
   JsonlSchema late_schema_;  // schema of the fields that were added to samples later
   std::string identity_;
@@ -331,8 +331,8 @@ class Buffer {
   Clock::time_point last_call_;  // time of the current job's latest call
   Clock::duration lapse_ = std::chrono::seconds(10);
   std::optional<Clock::time_point> last_sample_;  // time when samples or late fields last arrived
-  Clock::duration waited_{};                      // total time of wait_for_groups() calls
-  std::deque<OpenedGroup> opened_;                // open groups with a deadline, oldest first
+  Clock::duration waited_{};                      // total duration of all calls of wait_for_groups()
+  std::deque<OpenedGroup> opened_;  // open groups, oldest first; empty if StreamSettings::deadline is unset
   std::map<stream::GroupKey, bool> is_opened_;
   bool is_stopping_ = false;
 

@@ -56,7 +56,7 @@ struct OutstandingTickets {
   // The other members describe the oldest grant that has open tickets.
   std::string holder{};   ///< owner of the tickets; empty if the request did not name one
   double age = 0;         ///< seconds since the grant
-  double expires_in = 0;  ///< seconds until the tickets expire
+  double expires_in = 0;  ///< seconds until the tickets expire; negative if they are overdue
 };
 
 /// Answer of JobClient::wait_for_groups(): groups that may be put into a step, and the state of the buffer.

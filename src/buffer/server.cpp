@@ -36,7 +36,7 @@ constexpr std::int64_t all_groups = std::numeric_limits<std::int64_t>::max();
 constexpr std::size_t joined_bytes = std::size_t{64} << 10;
 constexpr const char* lines_type = "application/x-ndjson";
 constexpr const char* tensors_type =
-    "application/octet-stream";  // safetensors files, each preceded by its size
+    "application/octet-stream";  // content: safetensors files, each preceded by its size
 
 std::int64_t parse_number(const json& in, const char* name, std::int64_t least) {
   const std::optional<std::int64_t> number =

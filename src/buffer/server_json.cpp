@@ -246,7 +246,7 @@ ordered_json json_of(const PendingStep& come) {
 
 ordered_json json_of_rules(const Buffer& buffer, const std::string& identity) {
   ordered_json settings = json_of(buffer.settings());
-  settings.erase("ticket_deadline");  // steps do not depend on the deadline
+  settings.erase("ticket_deadline");  // may change while a job runs, since steps do not depend on it
   return {{"settings", std::move(settings)},
           {"read_as", ordered_json::parse(serialize_formats(buffer.formats()))},
           {"identity", identity}};

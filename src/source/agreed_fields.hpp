@@ -12,7 +12,7 @@ namespace evenkeel {
 
 /// Fields of the samples in one part of a job's input: a source, or a file of a source.
 struct FieldsOfPart {
-  std::string name;  ///< name of the part in errors
+  std::string name;  ///< name by which errors refer to the part
   std::vector<SourceField> fields;
 };
 

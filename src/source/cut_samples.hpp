@@ -14,7 +14,7 @@ namespace evenkeel {
 
 /// A sample of one of several batches, or a piece of such a sample.
 struct Cut {
-  std::size_t batch = 0;    ///< index of the batch
+  std::size_t batch = 0;    ///< index of the batch that has the sample
   std::int64_t index = 0;   ///< index of the sample in its batch
   RowRange tokens;          ///< range of the sample's tokens that the resulting sample has
   SampleId id{0};           ///< id of the resulting sample

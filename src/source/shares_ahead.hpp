@@ -50,7 +50,7 @@ class SharesAhead {
   Reader reader_;
   std::int64_t window_;
   Prefetch prefetch_;
-  std::int64_t first_ = 0;                        // step of the first element of shares_
+  std::int64_t first_ = 0;                        // number of the step of the first element of shares_
   std::deque<std::vector<std::int64_t>> shares_;  // shares of consecutive steps that were not returned yet
   std::int64_t window_end_ = 0;                   // first step after the window that is being read
   std::vector<std::int64_t> asked_;               // entries of the next window to prefetch, ascending

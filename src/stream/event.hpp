@@ -117,7 +117,7 @@ struct SamplesDropped {
 /// group uses one ticket: the oldest ticket of the sample's holder or, if this holder has none, the oldest
 /// ticket of any holder.
 struct TicketsGranted {
-  std::int64_t groups = 0;    ///< number of tickets
+  std::int64_t groups = 0;    ///< number of tickets granted, each of which is for one group
   std::int64_t granted = 0;   ///< time of the grant, in milliseconds since 1970
   std::int64_t deadline = 0;  ///< time at which unused tickets expire, in milliseconds since 1970
   std::string holder = {};    ///< owner of the tickets; empty if the request did not name one
@@ -130,7 +130,7 @@ struct TicketsGranted {
 /// Tickets expired for one of two reasons: either their deadline is at most `time`, so their holders are
 /// presumed dead, or they were granted at a version below `version`, so their groups would be stale.
 struct TicketsExpired {
-  std::int64_t time = -1;  ///< in milliseconds since 1970
+  std::int64_t time = -1;  ///< time of this event, in milliseconds since 1970
   std::int64_t version = 0;
 
   friend bool operator==(const TicketsExpired&, const TicketsExpired&) = default;
@@ -159,7 +159,7 @@ struct FormedGroup {
 struct StepFormed {
   std::int64_t step = 0;
   std::int64_t version = 0;          ///< policy version when the step was formed
-  std::vector<FormedGroup> groups;   ///< in the order of the step
+  std::vector<FormedGroup> groups;   ///< groups of the step; the step has their samples in this order
   std::vector<std::int64_t> masked;  ///< arrival numbers of stale samples in the step (OnStale::mask)
   /// Ready groups that remain in the queue, with the new values of PassedOver::count. Groups with a count of
   /// 0 are omitted.

@@ -20,7 +20,7 @@ struct WaitingSample {
   std::int64_t response = 0;  ///< number of response tokens
   std::int64_t version = 0;
   std::int64_t bytes = 0;
-  std::uint32_t content = 0;  ///< hash of the content; not sent to jobs
+  std::uint32_t content = 0;  ///< SampleAccepted::content; not sent to jobs
   std::int64_t missing = 0;   ///< number of late fields that have not been added yet; not sent to jobs
 
   friend bool operator==(const WaitingSample&, const WaitingSample&) = default;
@@ -30,7 +30,7 @@ struct WaitingSample {
 /// it was closed or aborted, which affects samples that arrive later.
 struct GroupState {
   Uid uid;
-  std::vector<WaitingSample> samples;  ///< ascending by index
+  std::vector<WaitingSample> samples;  ///< samples that wait or are in a step, in ascending order of index
   /// Indexes of samples that were dropped or aborted. Aborted samples remain in `samples` until they are
   /// dropped.
   std::set<std::int64_t> gone;

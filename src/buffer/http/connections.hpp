@@ -107,7 +107,7 @@ class OpenConnections {
   const std::size_t max_unauthenticated_ = max_unauthenticated();
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::list<Entry> entries_;  // oldest first
+  std::list<Entry> entries_;  // open connections, oldest first
   std::size_t unauthenticated_ = 0;
   bool is_ending_ = false;
 };

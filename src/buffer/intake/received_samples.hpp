@@ -30,7 +30,7 @@ struct SampleOutline;
 
 /// A well-formed sample of a request. The ledger checks further conditions.
 struct ReceivedSample {
-  stream::SampleAccepted accepted;  ///< `bytes` and `content` are not set
+  stream::SampleAccepted accepted;  ///< event to record, in which `bytes` and `content` are not set yet
   std::string_view body;            ///< bytes to store: the sample's line, or a safetensors file (SampleForm)
   /// 0-based index within the request: of the line, or of the sample if the body contains tensors.
   std::int64_t number = 0;

@@ -95,7 +95,7 @@ class RedisStore : public Store {
     try {
       write(*writer_, change);
     } catch (const LimitError&) {
-      throw;  // the commit did not change anything
+      throw;  // Redis refused the commit, so the connection and the known number of commits remain valid
     } catch (const Error&) {
       writer_.reset();  // refresh() reconnects and reads the number of commits
       throw;
@@ -321,7 +321,7 @@ class RedisStore : public Store {
   std::int64_t commits_ = 0;
   std::atomic<std::int64_t> used_ = 0;
 
-  mutable std::mutex mutex_;  // guards the members below
+  mutable std::mutex mutex_;  // guards `idle_`, `generation_` and `risk_`
   mutable std::vector<std::unique_ptr<RedisConnection>> idle_;
   // Number of calls of refresh(). A connection that was opened before the latest call is not reused, since it
   // may lead to a former master.

@@ -39,7 +39,7 @@ class SharedServer::Impl {
   /// during this period.
   struct Term {
     std::string lease;               // Lease::State::value during this period
-    std::shared_ptr<Buffer> buffer;  // null if the server serves `values`
+    std::shared_ptr<Buffer> buffer;  // the buffer, or null if the server serves a store of values
     std::shared_ptr<ValueStore> values;
     HttpAnswer answer;
 

@@ -148,7 +148,7 @@ class Check {
  private:
   struct Walk {
     Tree tree;
-    Tree found{};  // counts of the pages and entries visited
+    Tree found{};  // numbers of pages and entries visited so far, to be compared with `tree`
     std::optional<std::string> last_key;
     // Latest key of a branch page. All following keys must be greater than or equal to it.
     std::optional<std::string> floor;

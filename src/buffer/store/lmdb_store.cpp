@@ -427,7 +427,7 @@ class LmdbStore : public Store {
       left.remove_prefix(bytes.size());
       if (bytes.empty() || std::ssize(bytes) >= page_ / 2) continue;
       last.assign(bytes);
-      last.resize(static_cast<std::size_t>(page_ / 2));  // large enough to get its own page in LMDB
+      last.resize(static_cast<std::size_t>(page_ / 2));  // pads the part so that LMDB gives it its own page
       bytes = last;
     }
   }

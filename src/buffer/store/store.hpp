@@ -53,7 +53,7 @@ struct StoreChange {
   std::vector<Record> bodies;  ///< new bodies in ascending order of numbers, which exceed all earlier numbers
   /// New events, in ascending order of their numbers.
   std::vector<std::pair<std::int64_t, std::string>> events;
-  std::vector<std::int64_t> erased;          ///< numbers of erased events and bodies
+  std::vector<std::int64_t> erased;          ///< numbers of the events and bodies to erase
   std::vector<stream::SeenSlot> seen;        ///< slots of seen keys, with their new values
   std::map<std::string, std::string> notes;  ///< notes to set, by name
 

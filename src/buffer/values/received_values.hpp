@@ -54,7 +54,7 @@ class ReceivedValues final : public BodySink {
   std::int64_t announced_ = 0;
   std::int64_t size_ = 0;
   Part part_ = Part::prefix;
-  std::int64_t in_part_ = 0;  // bytes received of the prefix, the JSON text, or the current value
+  std::int64_t in_part_ = 0;  // number of bytes received so far of the prefix, JSON text or current value
   std::array<char, frame_prefix> prefix_{};
   std::string text_;
   FrameHead head_;

@@ -16,7 +16,7 @@ namespace evenkeel {
 struct FrameHead {
   struct Field {
     std::string name;
-    std::vector<TensorForm> forms;  ///< one per index
+    std::vector<TensorForm> forms;  ///< type and shape of the field's value for each index
   };
   std::vector<std::int64_t> indexes;
   std::vector<Field> fields;

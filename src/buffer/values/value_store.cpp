@@ -62,10 +62,10 @@ struct ValueStore::FoundPlace {
   std::int64_t cut = -1;  // position in Found::cuts; -1 for the whole value
 };
 
-/// Locations of the values of an answer.
+/// Locations of all values that a client requested, and the description of the answer's frame.
 struct ValueStore::Found {
   FrameHead head;
-  std::vector<FoundPlace> places;  // ordered by field, then by index
+  std::vector<FoundPlace> places;  // locations of the values, ordered by field, then by index
   std::vector<ValueCut> cuts;
   std::int64_t bytes = 0;
 };
@@ -168,7 +168,7 @@ FullError ValueStore::make_full_error() const {
 
 /// Returns the maximum number of bytes of capacity that a record uses.
 std::int64_t ValueStore::cost_of(const NewRecord& record) const {
-  constexpr std::int64_t most_of_number = 10;  // maximum bytes of an encoded number
+  constexpr std::int64_t most_of_number = 10;  // maximum size in bytes of a number in an event
   std::int64_t event = 2 * most_of_number;
   for (const RecordEvent::Value& value : record.event.values)
     event += std::ssize(value.field) + most_of_number * (4 + std::ssize(value.form.shape));

@@ -71,7 +71,7 @@ class LineBlock {
   }
 
   std::vector<char> buffer_;
-  std::int64_t bytes_ = 0;            // number of bytes used in the buffer
+  std::int64_t bytes_ = 0;            // number of bytes of the buffer that are in use
   std::vector<std::int64_t> starts_;  // offset in the buffer at which each line starts
   std::vector<ByteRange> runs_;  // ranges of the file to read, which are stored back to back in the buffer
   std::vector<InputFile::Piece> pieces_;

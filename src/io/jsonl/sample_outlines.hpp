@@ -26,7 +26,7 @@ struct SampleOutline {
 
 struct SampleOutlines {
   JsonlSchema schema;
-  std::vector<SampleOutline> samples;  ///< one per line that is not blank
+  std::vector<SampleOutline> samples;  ///< outlines of the samples, one per line that is not blank
 };
 
 /// Number of bytes after the text of outline_samples() that must be readable and must be zero.

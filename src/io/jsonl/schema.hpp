@@ -124,7 +124,8 @@ struct FieldView {
   FieldOrigin origin;
   bool kind_open = false;
   bool element_open = false;
-  std::optional<std::int64_t> wide_integer = {};  ///< first line with an integer that float32 would round
+  /// Number of the first line with an integer that float32 would round; nullopt if there is none.
+  std::optional<std::int64_t> wide_integer = {};
 };
 
 /// Appends an entry. Call this in ascending order of the fields' names.

@@ -146,7 +146,7 @@ float normalized_reward(const SyntheticSpec& spec, SampleId id) {
     sum += static_cast<double>(reward_of(spec, SampleId{first + i}));
   }
   const double mean = sum / static_cast<double>(spec.group_size);
-  const double variance = mean * (1 - mean);  // the variance of zeros and ones
+  const double variance = mean * (1 - mean);  // because each reward is 0 or 1
   if (variance == 0) return 0;
   return static_cast<float>((static_cast<double>(reward_of(spec, id)) - mean) / std::sqrt(variance));
 }

@@ -28,9 +28,9 @@ void send_waiting_note(const std::string& line);
 struct UnformedStep {
   std::int64_t step = 0;
   std::int64_t needed = 0;                          ///< number of groups that the step needs
-  std::int64_t ready = 0;                           ///< number of ready groups
+  std::int64_t ready = 0;                           ///< number of groups that are ready to be put into a step
   std::int64_t open = 0;                            ///< number of groups that still lack samples or fields
-  std::optional<double> seconds_since_last_sample;  ///< nullopt if no sample has arrived
+  std::optional<double> seconds_since_last_sample;  ///< nullopt if none has arrived
   OutstandingTickets tickets;
   std::string full{};  ///< why the buffer refuses samples; empty if it accepts them
   std::map<std::string, std::int64_t> missing_fields{};  ///< number of samples that lack each late field

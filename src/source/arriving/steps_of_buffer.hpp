@@ -27,7 +27,7 @@ struct BufferAccess {
   std::string url;
   std::string token{};
   std::filesystem::path ca{};
-  std::optional<double> patience{};  ///< time limit in seconds; unlimited if unset
+  std::optional<double> patience{};  ///< time limit for retries in seconds; unlimited if unset
   JobPass pass{};                    ///< identity of the job; empty before the job has begun
 };
 

@@ -57,7 +57,7 @@ struct DumpSchema {
   std::int64_t micro_batch = 0;    ///< index of this file among the rank's files in this step
   DumpedContext context;
   CpLayout cut = CpLayout::zigzag;
-  std::vector<DumpedField> fields;    ///< sorted by name, without input_ids
+  std::vector<DumpedField> fields;    ///< fields in the file, sorted by name, without input_ids
   std::vector<std::int64_t> prompts;  ///< number of prompt tokens of each sample in the file
   /// Group of each sample; unset for samples that form their own groups.
   std::vector<std::optional<std::uint64_t>> groups;

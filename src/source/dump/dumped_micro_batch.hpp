@@ -117,7 +117,7 @@ class DumpedMicroBatch {
   std::int64_t rows_ = 0;                         // number of token rows per rank of the group
   bool is_padded_ = false;  // whether samples are padded: token fields have the shape [sequences, rows, ...]
   Source tokens_;
-  std::vector<Source> sources_;  // per field of schema().fields
+  std::vector<Source> sources_;  // location of each field in schema().fields
 };
 
 }  // namespace evenkeel

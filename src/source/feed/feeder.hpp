@@ -19,7 +19,7 @@ struct FeedSettings {
   std::filesystem::path ca;
   /// Seconds to retry while the buffer is full or cannot be reached; unlimited if nullopt.
   std::optional<double> patience;
-  std::string name;  ///< prefix of the uid of each group
+  std::string name;  ///< prefix of the uids of all groups (see Feeder)
   /// Policy version for samples without a version; if nullopt, the latest version that the buffer has
   /// reported.
   std::optional<std::int64_t> version;

@@ -56,7 +56,7 @@ class Matches {
 /// if the pattern does not have wildcards or is the name of an existing file. Throws IoError if the pattern
 /// does not match any file.
 std::vector<std::string> expand_pattern(const std::string& pattern) {
-  std::error_code unknown;  // errors are reported when the file is opened
+  std::error_code unknown;  // ignored, since errors are reported when the file is opened
   if (pattern.find_first_of("*?[") == std::string::npos || fs::exists(pattern, unknown)) return {};
   std::vector<std::string> names = Matches(pattern).names();
   std::erase_if(names, [&](const std::string& name) { return fs::is_directory(name, unknown); });
