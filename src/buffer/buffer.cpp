@@ -39,8 +39,8 @@ std::int64_t current_time_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count();
 }
 
-/// Throws FieldsError for a key that was accepted before with different content. `where` is the place of the
-/// new sample in the request.
+/// Throws FieldsError for a sample with a key that was accepted before with different content. `where` is the
+/// sample's location in the request.
 [[noreturn]] void reject_other_content(const std::string& where, const stream::SampleKey& key) {
   throw FieldsError(
       where,
@@ -125,7 +125,7 @@ Buffer::Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
   choose_formats(declared);
   write_store_notes();
   rules_ = json_of_rules(*this, identity_).dump();
-  last_call_ = Clock::now();  // counts as a call, since a live job may not have noticed the restart
+  last_call_ = Clock::now();  // treats the restart as a call of the job, which may still be alive
   queue_.start_thread();
 }
 
@@ -153,7 +153,8 @@ void Buffer::write_store_notes() {
 }
 
 /// Throws InputError if the store has untrained groups whose size or late fields differ from the settings.
-/// Otherwise, for example, half of a group of four would be taken for a complete group of two.
+/// Without this check, for example, two samples of a group of four would be taken for a complete group of
+/// two.
 void Buffer::require_same_group_rules() const {
   const stream::Status status = ledger_->status();
   const std::int64_t groups = status.open_groups + status.ready_groups + status.formed_groups;
@@ -222,7 +223,7 @@ void Buffer::load() {
   must_load_ = false;
 }
 
-/// Throws IoError while the ledger may differ from the store. Callers therefore never see state that is not
+/// Throws IoError if the ledger may differ from the store. Callers therefore never see state that is not
 /// stored.
 void Buffer::require_loaded() const {
   if (must_load_) throw IoError(store_->name(), "could not be written, and cannot be read yet", "Try again");
@@ -242,7 +243,7 @@ bool Buffer::commit(const Queue::Requests& requests) {
       try {
         request->act(change);
       } catch (...) {
-        if (change.applied != applied) throw;  // the ledger contains a part of the request
+        if (change.applied != applied) throw;  // the ledger already contains some of the request's events
         request->error = std::current_exception();
       }
     }
@@ -262,16 +263,17 @@ bool Buffer::commit(const Queue::Requests& requests) {
   return false;
 }
 
-// Sets the error of all requests, and loads the ledger again, since it may be ahead of the store.
+// Sets the error of all requests, and loads the ledger from the store again, since it may contain events that
+// were not stored.
 void Buffer::fail_all_and_reload(const Queue::Requests& requests, const std::exception_ptr& error) {
   for (Queue::Request* request : requests) request->error = error;
   opened_.clear();  // deadlines are unknown until the ledger is loaded
   is_opened_.clear();
-  if (std::exchange(must_load_, true)) return;  // loading was already attempted
+  if (std::exchange(must_load_, true)) return;  // commit() has just failed to load the ledger
   try {
     load();
   } catch (const Error&) {
-    // The writer tries again with each commit and periodically.
+    // The writer thread tries to load the ledger again with each commit and periodically.
   }
 }
 
@@ -279,8 +281,9 @@ std::int64_t Buffer::max_body_bytes() const noexcept {
   return std::min(max_bytes_of_body, store_->capacity());
 }
 
-/// Returns the samples that are neither known nor repeated within the request. `faults` has one entry per
-/// sample, or is empty. Throws InputError or FieldsError if one of the samples cannot be accepted.
+/// Returns the samples that the buffer does not have yet, without repetitions. `faults` is the result of
+/// find_faults(), or empty if the samples were not checked for a job. Throws InputError or FieldsError if one
+/// of the samples cannot be accepted.
 std::vector<const ReceivedSample*> Buffer::select_new_samples(
     const ReceivedSamples& received, const std::vector<std::optional<ErrorReport>>& faults) const {
   std::vector<const ReceivedSample*> fresh;
@@ -304,8 +307,8 @@ std::vector<const ReceivedSample*> Buffer::select_new_samples(
   return fresh;
 }
 
-/// Throws an error if `cost` does not fit in addition to what `change` already adds: FullError if training
-/// the buffer's samples would make room, or LimitError if the buffer does not have samples.
+/// Throws an error if `cost` more bytes do not fit into the store in addition to those of `change`: FullError
+/// if training the buffer's samples would make room, or LimitError if the buffer does not have samples.
 void Buffer::require_room(const Change& change, std::int64_t cost) {
   if (store_->bytes_in_use() + change.cost + cost <= store_->capacity()) return;
   if (holds_samples(ledger_->status())) throw make_full_error();
@@ -392,7 +395,8 @@ const stream::WaitingSample* Buffer::find_stored_sample(const ReceivedFields& fi
                           "Add fields to a sample after it was acknowledged");
 }
 
-/// Checks the values in the same way as values that arrive with samples, and returns their schema.
+/// Checks the values in the same way as values that arrive with samples, and returns the common schema of the
+/// request's fields.
 JsonlSchema Buffer::check_fields_and_join_schemas(std::span<const ReceivedFields> received,
                                                   const CurrentJob& job) const {
   constexpr std::int64_t max_tokens_at_once = std::int64_t{1} << 20;
@@ -481,7 +485,7 @@ FieldIntake Buffer::add_fields(const std::vector<ReceivedFields>& received) {
   std::int64_t bytes = 0;
   for (const ReceivedFields& fields : received)
     for (const auto& [name, value] : fields.values) bytes += store_->cost_of(std::ssize(name + value));
-  std::vector<Addition> fresh;  // must live until the transaction is written
+  std::vector<Addition> fresh;  // lives until submit() returns, since the transaction refers to the bodies
   FieldIntake intake;
   submit(bytes, [&](Change& change) {
     require_same_acceptance(job);
@@ -589,7 +593,7 @@ void Buffer::require_job_accepts(std::int64_t step, std::span<const stream::Wait
   }
 }
 
-/// Returns those groups of the step that are still ready.
+/// Returns the groups of the step that are still ready, with their samples.
 std::vector<stream::WaitingGroup> Buffer::waiting_groups_of(const stream::StepFormed& step) const {
   const std::lock_guard lock(state_mutex_);
   require_loaded();
@@ -748,7 +752,7 @@ std::string Buffer::begin_job(std::int64_t groups_per_step, const JobStart& star
   std::string pass;
   submit(0, [&](Change& change) {
     if (!start.takes_over && is_job_alive())
-      throw make_busy_error();  // another job began while this one waited
+      throw make_busy_error();  // another job began while this call waited
     groups_per_step_ = groups_per_step;
     job_ = job_.make_next_job(start.acceptance, ledger_->totals().last_event);
     last_call_ = Clock::now();
@@ -813,7 +817,7 @@ void Buffer::form_step(const stream::StepFormed& step, const std::string& pass) 
     require_job_accepts(step.step, waiting, false);
   } catch (const InputError& error) {
     if (waiting_groups_of(step) == waiting) throw;
-    throw FieldsError(error.report());  // a group has changed in the meantime
+    throw FieldsError(error.report());  // a group has changed since waiting_groups_of() was called
   }
   submit(0, [&](Change& change) {
     check_pass_and_record_use(pass);

@@ -27,8 +27,8 @@
 
 namespace evenkeel {
 
-/// Thrown if a request names a sample that has not arrived, or a group of which no sample or abort has
-/// arrived. HTTP status 404.
+/// Thrown if a request names a sample that has not arrived, or a group that the buffer does not know because
+/// neither a sample of the group nor a request to abort it has arrived. HTTP status 404.
 class UnknownGroupError : public InputError {
  public:
   using InputError::InputError;
@@ -43,8 +43,8 @@ class FieldsError : public InputError {
 
 /// Result of accepting samples: the number of samples of one request, by outcome.
 struct Intake {
-  std::int64_t accepted = 0;  ///< new samples that were kept
-  std::int64_t duplicates = 0;
+  std::int64_t accepted = 0;    ///< new samples that were kept
+  std::int64_t duplicates = 0;  ///< samples that the buffer had received before
   std::int64_t stale = 0;  ///< new samples that were dropped at once because they are too old to be trained
   /// New samples that were dropped at once because their group was aborted, is too small, has ended, or is
   /// already in a step.
@@ -62,25 +62,26 @@ struct FieldIntake {
 
 /// Identifies a request for tickets. Both members may be empty.
 struct TicketRequest {
-  std::string holder{};    ///< producer that will own the tickets
+  std::string holder{};    ///< name of the producer that will own the tickets
   std::string identity{};  ///< identity of the request; retries have the same identity
 };
 
 /// Answer to a request for tickets. A ticket permits its holder to start one group.
 struct GrantedTickets {
   std::int64_t groups = 0;   ///< number of tickets granted
-  std::int64_t version = 0;  ///< policy version
+  std::int64_t version = 0;  ///< current policy version
 };
 
 struct BufferStatus {
   stream::Status stream;
   std::string store;           ///< name of the store
   std::string data_loss_risk;  ///< describes which data may be lost; empty if no data can be lost
-  std::int64_t capacity = 0;   ///< bytes
-  std::int64_t used = 0;       ///< bytes
-  std::optional<double> seconds_since_last_sample;  ///< null until the first sample arrives in this process
-  std::optional<std::int64_t> groups_per_step;      ///< of the latest job; null before the first job
-  std::string identity;                             ///< unique identity of the store's content
+  std::int64_t capacity = 0;   ///< maximum size of the store's content, in bytes
+  std::int64_t used = 0;       ///< bytes of the capacity that are in use
+  /// Null until a sample arrives after the start of this process.
+  std::optional<double> seconds_since_last_sample;
+  std::optional<std::int64_t> groups_per_step;  ///< groups per step of the latest job; null if there was none
+  std::string identity;                         ///< unique identity of the store's content
   double waited = 0;     ///< seconds that jobs waited for samples since this process started
   std::int64_t job = 0;  ///< number of the latest job; 0 before the first job
   bool is_job_alive = false;
@@ -89,11 +90,11 @@ struct BufferStatus {
 
 /// Result of Buffer::wait_for_groups(): groups that a job may put into a step, and the state of the buffer.
 struct WaitingGroups {
-  std::vector<stream::WaitingGroup> groups;  ///< in the order in which they became ready
+  std::vector<stream::WaitingGroup> groups;  ///< ready groups, in the order in which they became ready
   std::vector<std::int64_t> coming;          ///< result of Ledger::versions_of_expected_groups()
   stream::Status stream;
   std::optional<double> seconds_since_last_sample;
-  std::string full;  ///< why the latest samples were refused for lack of room; empty if there is room
+  std::string full;  ///< why the latest samples did not fit into the store; empty if there is room
   bool is_stopping = false;
 };
 
@@ -101,7 +102,7 @@ struct WaitingGroups {
 struct PendingStep {
   std::optional<stream::FormedStep> step;  ///< null until the step is formed
   bool is_over = false;  ///< the step will never be formed: the stream has ended, and no group is left
-  std::string failure;   ///< why the forming rank gave up; empty if it did not
+  std::string failure;   ///< why the rank that forms the step gave up (abandon_step()); empty if it did not
   stream::Status stream;
   std::optional<double> seconds_since_last_sample;
 };
@@ -130,7 +131,8 @@ class Buffer {
 
   /// Accepts the samples of one request. If it throws, it accepts none of them. `holder` owns the tickets
   /// that new groups use up; empty if unknown. Throws
-  /// - InputError naming the sample if no job could accept it, or if the current job does not (Acceptance);
+  /// - InputError naming the sample if no job could accept it, or if the current job does not accept it
+  ///   (Acceptance);
   /// - FieldsError if earlier samples have different fields, or a sample with the same key has different
   ///   content;
   /// - LimitError if the samples can never fit, and FullError if they do not fit now;
@@ -138,7 +140,8 @@ class Buffer {
   Intake accept_samples(const ReceivedSamples& received, const std::string& holder = {});
   /// Adds fields to stored samples (StreamSettings::late_fields). If it throws, it adds none of them. Throws
   /// - UnknownGroupError naming the sample if it has not arrived;
-  /// - InputError naming the sample if no job could accept the values, or if the current job does not;
+  /// - InputError naming the sample if no job could accept the values, or if the current job does not accept
+  ///   them;
   /// - FieldsError if a sample has a different value of the field, or the field had a different form before;
   /// - LimitError, FullError and IoError for the same reasons as accept_samples().
   FieldIntake add_fields(const std::vector<ReceivedFields>& received);
@@ -219,8 +222,8 @@ class Buffer {
   /// Returns the formed, untrained steps from `from_step` on, after making them durable.
   [[nodiscard]] std::vector<stream::FormedStep> untrained_steps(std::int64_t from_step);
   /// Passes the stored body of the sample with this arrival number to `take`, with the frame in which jobs
-  /// receive it. Fields that were added later are in the body of a line, and in the frame of tensors. Throws
-  /// InputError if the body is missing or damaged.
+  /// receive it. Fields that were added later are part of the body if the sample is a line, and part of the
+  /// frame if it is a tensor file. Throws InputError if the body is missing or damaged.
   void read_body(std::int64_t arrival,
                  const std::function<void(std::string_view body, const BodyFrame& frame)>& take) const;
   [[nodiscard]] JsonlSchema schema() const;
@@ -287,7 +290,7 @@ class Buffer {
                                                            const std::string& holder) const;
   [[nodiscard]] std::vector<const ReceivedSample*> select_new_samples(
       const ReceivedSamples& received, const std::vector<std::optional<ErrorReport>>& faults) const;
-  /// New fields of one sample.
+  /// New fields of one sample: the event that records them, and the body to store.
   struct Addition {
     stream::FieldsAdded event;
     std::string body;
@@ -314,22 +317,22 @@ class Buffer {
   std::condition_variable changed_;
   std::unique_ptr<stream::Ledger> ledger_;
   std::vector<stream::OpenTickets> stored_tickets_;
-  bool must_load_ = false;   // the ledger may be ahead of the store, so it must be loaded again
-  stream::Status stored_;    // ledger status before the latest transaction; for status() while must_load_
-  std::string full_;         // see WaitingGroups::full
-  bool is_durable_ = true;   // the latest transaction is durable (Store::is_durable)
-  JsonlSchema schema_;       // fields that arrive with samples
-  JsonlSchema late_schema_;  // fields that were added to samples
+  bool must_load_ = false;  // the ledger may differ from the store, so it must be loaded from the store again
+  stream::Status stored_;   // ledger status before the latest transaction; status() uses it if must_load_
+  std::string full_;        // see WaitingGroups::full
+  bool is_durable_ = true;  // whether the latest transaction is durable (Store::is_durable())
+  JsonlSchema schema_;      // schema of the fields that arrive with samples
+  JsonlSchema late_schema_;  // schema of the fields that were added to samples later
   std::string identity_;
   std::optional<FailedStep> given_up_;
-  SampleForm form_ = SampleForm::lines;  // form of all samples so far
+  SampleForm form_ = SampleForm::lines;  // form in which all samples so far were sent
   std::optional<std::int64_t> groups_per_step_;
   CurrentJob job_;
   Clock::time_point last_call_;  // time of the current job's latest call
   Clock::duration lapse_ = std::chrono::seconds(10);
-  std::optional<Clock::time_point> last_sample_;  // also updated when fields arrive
-  Clock::duration waited_{};                      // total time of wait_for_groups() calls
-  std::deque<OpenedGroup> opened_;                // open groups with a deadline, oldest first
+  std::optional<Clock::time_point> last_sample_;  // time when samples or late fields last arrived
+  Clock::duration waited_{};                      // total duration of all calls of wait_for_groups()
+  std::deque<OpenedGroup> opened_;  // open groups, oldest first; empty if StreamSettings::deadline is unset
   std::map<stream::GroupKey, bool> is_opened_;
   bool is_stopping_ = false;
 

@@ -2,7 +2,7 @@
 
 #include "buffer/buffer.hpp"
 
-// Functions of a buffer that use its queue of requests.
+// Member functions of Buffer that use its queue of requests.
 namespace evenkeel {
 
 void Buffer::stop() {

@@ -12,10 +12,10 @@ namespace evenkeel {
 /// The latest job of a buffer, as recorded in the buffer's store.
 struct CurrentJob {
   std::int64_t number = 0;  ///< number of the job, counted from 1; 0 if no job has begun
-  std::string nonce;        ///< distinguishes jobs with the same number if a backup was restored
-  bool has_left = true;     ///< also true if no job has begun
+  std::string nonce;  ///< random text that distinguishes jobs with the same number if a backup was restored
+  bool has_left = true;  ///< whether the job has left the buffer (Buffer::leave_job()), or no job has begun
   Acceptance acceptance;
-  /// Number of the latest event before the job began. Samples with arrival numbers up to this one were not
+  /// Number of the latest event before the job began. Samples with arrival numbers up to this number were not
   /// checked against `acceptance` when they arrived.
   std::int64_t unchecked = 0;
 

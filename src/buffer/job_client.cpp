@@ -35,8 +35,8 @@ ErrorReport parse_error_report(const std::string& url, const httplib::Response& 
   return report;
 }
 
-/// Runs `call` with SIGPIPE blocked. Otherwise, the signal would end this process if the server had closed
-/// the connection.
+/// Runs `call` with SIGPIPE blocked. Without this, the signal would terminate this process if the server had
+/// closed the connection.
 template <typename Call>
 std::string call_with_sigpipe_blocked(Call&& call) {
   sigset_t broken_pipe;

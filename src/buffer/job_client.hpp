@@ -28,41 +28,41 @@ struct JobPass {
 struct JobStartReply {
   JobPass pass;
   stream::StreamSettings settings;
-  std::int64_t version = 0;
-  std::string identity;     ///< unique identity of the buffer's store
-  DeclaredFormats formats;  ///< formats of fields in JSON Lines
+  std::int64_t version = 0;  ///< current policy version
+  std::string identity;      ///< unique identity of the content of the buffer's store
+  DeclaredFormats formats;   ///< formats of fields in JSON Lines
 };
 
 /// Rules of a buffer that a producer must know.
 struct BufferRules {
   std::int64_t group_size = 1;
-  std::int64_t version = 0;   ///< policy version
-  std::int64_t capacity = 0;  ///< in bytes
+  std::int64_t version = 0;   ///< current policy version
+  std::int64_t capacity = 0;  ///< maximum size of the buffer's content, in bytes
 };
 
 /// Answer of JobClient::send(): the number of samples of the request, by outcome.
 struct Receipt {
-  std::int64_t accepted = 0;    ///< new and kept
-  std::int64_t duplicates = 0;  ///< the buffer had them already
-  std::int64_t stale = 0;       ///< not duplicates, but dropped because their policy version was too old
-  /// Not duplicates, but dropped because their group was aborted, is too small, has ended, or is in a step.
+  std::int64_t accepted = 0;    ///< new samples that were kept
+  std::int64_t duplicates = 0;  ///< samples that the buffer already had
+  std::int64_t stale = 0;       ///< new samples that were dropped because their policy version was too old
+  /// New samples that were dropped because their group was aborted, is too small, has ended, or is in a step.
   std::int64_t dropped = 0;
-  std::int64_t version = 0;  ///< policy version
+  std::int64_t version = 0;  ///< current policy version
 };
 
 /// Open tickets: tickets that were granted but have not been used for a group yet.
 struct OutstandingTickets {
   std::int64_t count = 0;
-  // The other members describe the oldest grant.
-  std::string holder{};   ///< empty if the request did not name one
+  // The other members describe the oldest grant that has open tickets.
+  std::string holder{};   ///< owner of the tickets; empty if the request did not name one
   double age = 0;         ///< seconds since the grant
-  double expires_in = 0;  ///< seconds until the tickets expire
+  double expires_in = 0;  ///< seconds until the tickets expire; negative if they are overdue
 };
 
 /// Answer of JobClient::wait_for_groups(): groups that may be put into a step, and the state of the buffer.
 struct JobWaiting {
   std::int64_t version = 0;
-  bool has_ended = false;         ///< no more groups will become ready
+  bool has_ended = false;         ///< whether no more groups will become ready
   std::int64_t ready_groups = 0;  ///< total number of ready groups; `groups` has the first of them
   std::int64_t open_groups = 0;   ///< number of groups that wait for samples or fields
   /// Null until the first sample arrives in the buffer's process.
@@ -78,9 +78,9 @@ struct JobWaiting {
 struct JobStep {
   std::optional<stream::FormedStep> step;  ///< null until the step is formed
   bool is_over = false;  ///< the step will never be formed: the stream has ended, and no group is left
-  std::string failure;   ///< why the forming rank gave up; empty if it did not
-  std::optional<std::int64_t> formed_step;   ///< latest formed step
-  std::optional<std::int64_t> trained_step;  ///< latest trained step
+  std::string failure;   ///< why the rank that forms the step gave up (abandon_step()); empty if it did not
+  std::optional<std::int64_t> formed_step;   ///< number of the latest formed step
+  std::optional<std::int64_t> trained_step;  ///< number of the latest trained step
   std::int64_t ready_groups = 0;
   std::int64_t open_groups = 0;
   std::optional<double> seconds_since_last_sample;

@@ -32,10 +32,11 @@ using nlohmann::ordered_json;
 
 constexpr std::chrono::milliseconds longest_wait{30'000};
 constexpr std::int64_t all_groups = std::numeric_limits<std::int64_t>::max();
-constexpr std::size_t joined_bytes = std::size_t{64} << 10;  // samples are sent in pieces of about this size
+// Minimum size in bytes of the pieces in which samples are sent, except the last piece of an answer.
+constexpr std::size_t joined_bytes = std::size_t{64} << 10;
 constexpr const char* lines_type = "application/x-ndjson";
 constexpr const char* tensors_type =
-    "application/octet-stream";  // safetensors files, each preceded by its size
+    "application/octet-stream";  // content: safetensors files, each preceded by its size
 
 std::int64_t parse_number(const json& in, const char* name, std::int64_t least) {
   const std::optional<std::int64_t> number =
@@ -57,7 +58,8 @@ void require_supported_protocol(std::int64_t version) {
                    "Run the job and the buffer with the same version of Evenkeel");
 }
 
-/// Returns the job's pass; empty for readers that are not part of a job, which do not need a pass.
+/// Returns the job's pass from the parameter `job`. It is empty for readers that are not part of a job, which
+/// do not need a pass.
 std::string read_pass(const Request& request) {
   return request.has_param("job") ? request.get_param_value("job") : "";
 }
@@ -399,7 +401,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
       std::vector<std::int64_t> arrivals;
       std::size_t next = 0;
       std::string joined;
-      std::size_t left = 0;  // bytes that have not been sent yet
+      std::size_t left = 0;  // number of bytes of the answer that have not been sent yet
     };
     auto sending = std::make_shared<Sending>(Sending{parse_arrivals(asked), 0, {}});
     std::size_t& bytes = sending->left;
@@ -425,9 +427,10 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
                                 });
             }
           } catch (const Error&) {
-            return false;  // close the connection before the last byte, so that the client notices
+            return false;  // closes the connection before the last byte, so the client detects the failure
           }
-          // A field was added to a sample in the meantime, so the client must ask again.
+          // A field was added to a sample in the meantime, so the announced size of the answer is too small.
+          // Close the connection, so that the client repeats the request.
           if (joined.size() > sending->left) return false;
           sending->left -= joined.size();
           return sink.write(joined.data(), joined.size());

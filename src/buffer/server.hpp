@@ -10,12 +10,12 @@ namespace evenkeel {
 
 struct ServerSettings {
   std::string address = "127.0.0.1";
-  int port = 8710;                      ///< 0 for any free port
-  std::string token{};                  ///< empty if clients do not need a token
-  std::filesystem::path certificate{};  ///< PEM file; empty for no TLS
+  int port = 8710;                      ///< TCP port; 0 for any free port
+  std::string token{};                  ///< token that clients must send; empty if they do not need a token
+  std::filesystem::path certificate{};  ///< PEM file of the server's certificate; empty for no TLS
   std::filesystem::path key{};          ///< PEM file of the certificate's private key
-  /// Path of a UNIX socket on which the server also listens, without TLS, for processes of the same user. May
-  /// be empty.
+  /// Path of a UNIX socket on which the server also listens, without TLS, for processes of the same user.
+  /// Empty for no UNIX socket.
   std::filesystem::path socket{};
 };
 

@@ -41,7 +41,8 @@ ordered_json json_of_drops(const stream::Status& status) {
   return out;
 }
 
-/// Returns the number of formed samples by how many versions they were behind the policy.
+/// Returns the number of samples in steps formed so far, by how many versions each sample was behind the
+/// policy.
 ordered_json json_of_staleness(const stream::Status& status) {
   ordered_json out = ordered_json::object();
   for (const auto& [behind, samples] : status.staleness) out[std::to_string(behind)] = samples;
@@ -245,7 +246,7 @@ ordered_json json_of(const PendingStep& come) {
 
 ordered_json json_of_rules(const Buffer& buffer, const std::string& identity) {
   ordered_json settings = json_of(buffer.settings());
-  settings.erase("ticket_deadline");  // steps do not depend on the deadline
+  settings.erase("ticket_deadline");  // may change while a job runs, since steps do not depend on it
   return {{"settings", std::move(settings)},
           {"read_as", ordered_json::parse(serialize_formats(buffer.formats()))},
           {"identity", identity}};

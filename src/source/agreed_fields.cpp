@@ -12,7 +12,7 @@
 namespace evenkeel {
 namespace {
 
-/// The properties of a field that have been decided so far, and the parts that decided them.
+/// A field with the properties that have been decided so far, and the names of the parts that decided them.
 struct Decided {
   SourceField field;
   const std::string* by_kind = nullptr;

@@ -30,8 +30,8 @@ bool is_whole(const RaggedBatch& from, const Cut& cut) {
   return cut.tokens == RowRange{0, sample_of(from, cut).length()};
 }
 
-/// Returns the name of the field whose token ranges cut this field's rows; empty if there is none. A field of
-/// token ranges cuts its own rows.
+/// Returns the name of the field whose token ranges determine which of this field's rows are in a piece;
+/// empty if there is no such field. The rows of a field of token ranges are determined by the field itself.
 std::string_view cutting_field(const NamedFields& settings, std::string_view field) {
   const auto found = settings.find(field);
   if (found != settings.end() && !found->second.cut_by.empty()) return found->second.cut_by;
@@ -73,7 +73,7 @@ RowRange rows_of(const RaggedBatch& from, const Column& column, const Cut& cut, 
   return all;
 }
 
-/// Returns an uninitialized column for the rows of all cuts.
+/// Returns an uninitialized column for the rows of the field `spec` in all cuts.
 Column allocate_column(const RaggedBatch& out, const FieldSpec& spec, std::span<const RaggedBatch> batches,
                        std::span<const Cut> cuts, std::string_view by) {
   if (!is_counted(spec.kind)) return Column::uninitialized(spec, out.rows_of(spec.kind));
@@ -101,7 +101,7 @@ std::uint64_t context_of(const RaggedBatch& from, const Cut& cut) {
   Cut before = cut;
   before.tokens = {0, cut.tokens.begin};
   if (rule_of(kind).is_per_token()) return hash_of_rows(from, *segments, before);
-  if (!rule_of(kind).is_per_response_token()) return 0;  // planning rejects this kind later
+  if (!rule_of(kind).is_per_response_token()) return 0;  // planning rejects fields of other kinds later
   const std::uint64_t responses = hash_of_rows(from, *segments, before);
   before.tokens.end = std::min(before.tokens.end, sample_of(from, cut).prompt);
   return mix_64(responses) ^ hash_of_rows(from, from.at(input_ids_field), before);

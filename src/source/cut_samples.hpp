@@ -14,9 +14,9 @@ namespace evenkeel {
 
 /// A sample of one of several batches, or a piece of such a sample.
 struct Cut {
-  std::size_t batch = 0;    ///< index of the batch
+  std::size_t batch = 0;    ///< index of the batch that has the sample
   std::int64_t index = 0;   ///< index of the sample in its batch
-  RowRange tokens;          ///< range of the sample's tokens
+  RowRange tokens;          ///< range of the sample's tokens that the resulting sample has
   SampleId id{0};           ///< id of the resulting sample
   std::uint64_t group = 0;  ///< group of the resulting sample
 };
@@ -35,9 +35,9 @@ void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFie
 /// - in fields with their own rows that are cut by another field (FieldSettings::cut_by in `settings`), the
 ///   rows with at least one token in the piece;
 /// - in fields per sample, text and bytes, all rows of the sample.
-/// Its prompt is the part of the sample's prompt that is in the piece. Token ranges are rebased to the
-/// piece's first token and clipped to the piece. If samples declare trees, each piece that does not begin at
-/// its sample's first token gets a hash of the preceding tokens (RaggedBatch::contexts). Two such pieces
+/// The prompt of a piece is the part of the sample's prompt that is in the piece. Token ranges are rebased to
+/// the piece's first token and clipped to the piece. If samples declare trees, each piece that does not begin
+/// at its sample's first token gets a hash of the preceding tokens (RaggedBatch::contexts). Two such pieces
 /// therefore share tokens only if their preceding tokens are equal. Fields are in the order of the first
 /// cut's batch. O(bytes).
 ///
@@ -50,7 +50,7 @@ void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFie
 /// have the same fields, and require_rows_can_be_cut() accepts them.
 ///
 /// Example: tokens [2, 5) of a sample with prompt 3 and response 4 have a prompt of 1 and a response of 2,
-/// whose rows are rows 0 and 1 of the sample's response. If the sample has rows with the token ranges [0, 3)
+/// which is rows 0 and 1 of the sample's response. If the sample has rows with the token ranges [0, 3)
 /// and [3, 7), the piece has both, with the ranges [0, 1) and [1, 3).
 [[nodiscard]] RaggedBatch cut_samples(std::span<const RaggedBatch> batches, std::span<const Cut> cuts,
                                       const NamedFields& settings = {});

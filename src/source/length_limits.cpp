@@ -28,8 +28,8 @@ std::int64_t max_length_for_filter(const Config& config, std::span<const PlanSet
   return cap(std::ranges::min(passes, {}, cap));
 }
 
-// The filter's limit must not depend on the mesh. Nevertheless, a sample that passes the filter must fit into
-// a micro-batch after the mesh's alignment is applied.
+// The filter's limit must not depend on the mesh. However, a sample that passes the filter must also fit into
+// a micro-batch after its length is rounded up to the mesh's alignment, so this function checks that it does.
 void require_filter_fits_caps(const Config& config, std::span<const PlanSettings> passes,
                               std::span<const std::string> profiles) {
   if (config.filter.too_long == TooLong::error) return;

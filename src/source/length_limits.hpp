@@ -18,13 +18,14 @@ namespace evenkeel {
 [[nodiscard]] std::vector<PlanSettings> settings_of_passes(const GridPoint& sizes, const Config& config,
                                                            std::span<const std::string> profiles);
 
-/// Returns the filter's maximum number of tokens per sample: batch.max_length or, if that is not set, the
-/// smallest cap of the passes on micro-batches or paths.
+/// Returns the filter's maximum number of tokens per sample: batch.max_length or, if this key is not set, the
+/// smallest of the passes' caps on the tokens of micro-batches and paths.
 [[nodiscard]] std::int64_t max_length_for_filter(const Config& config, std::span<const PlanSettings> passes);
 
 /// Checks the filter (batch.too_long, batch.max_length) against the passes. Does nothing if batch.too_long is
 /// error. Throws ConfigError if samples that pass the filter could exceed a cap on micro-batches or paths, or
-/// if batch.max_length is auto but would depend on the mesh: with flexible CP, or with a per-rank cap.
+/// if batch.max_length is auto but the maximum would depend on the mesh: with flexible CP, or with a per-rank
+/// cap.
 void require_filter_fits_caps(const Config& config, std::span<const PlanSettings> passes,
                               std::span<const std::string> profiles);
 

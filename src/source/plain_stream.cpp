@@ -21,7 +21,8 @@
 namespace evenkeel {
 namespace {
 
-// If samples are farther apart in a file than this number of bytes, one request rarely reads several of them.
+// If prefetched samples are farther apart in a file than this number of bytes, a request to the disk rarely
+// reads several of them.
 constexpr double farthest_apart = 64 << 10;
 
 std::string name_in_errors(const StreamSource& source) {
@@ -106,9 +107,9 @@ struct PlainStream::Parts {
   NamedFields field_settings;
   std::vector<StreamSource> told;
   std::vector<OpenSource> open_sources;
-  // Per source; empty if there is only one source and its samples are not cut.
+  // The fields of each source; empty if there is only one source and its samples are not cut.
   std::vector<FieldsOfPart> declared_fields;
-  std::vector<SourceField> fields;  // agreed by all sources
+  std::vector<SourceField> fields;  // result of agreed_fields() for all sources
   std::optional<BatchSchedule> schedule;
   std::int64_t samples = 0;
   std::int64_t steps = 0;
@@ -180,7 +181,7 @@ void PlainStream::Parts::set_up_schedule(const Config& config) {
     part.weight = source.weight;
     samples += part.draws();
     if (config.mix == MixBy::samples) continue;
-    // The captured reference stays valid, since the sources are not moved from here on.
+    // The captured reference stays valid, since `open_sources` does not change from here on.
     part.size = [this, &source](std::int64_t entry) { return length_of(source.first_entry + entry); };
   }
   is_delayed = config.delay.is_on();

@@ -36,7 +36,8 @@ void require_equal_sources(const Communicator& comm, const SourceSettings& sourc
     Config config;
     config.source = source;
     config.fields = fields;
-    // Copies of a file may have different names. Their contents are compared when they are opened.
+    // Ignore paths, since copies of a file may have different names on different ranks. Their contents are
+    // compared when they are opened.
     if (source.kind != SourceKind::lengths && !source.path.empty()) {
       config.source.path = "a file of its own";
       for (std::size_t i = 0; i < config.source.more_paths.size(); ++i)

@@ -31,7 +31,8 @@ std::vector<std::int64_t> SharesAhead::fetch_share(std::int64_t step) {
   draw_shares_until(std::min(step + 2, schedule_.num_steps()));
   if (shares_.size() > 1) prefetch_(shares_[1]);
   if (window_ > 1) prefetch_window_part(step);
-  std::vector<std::int64_t> share = std::move(shares_.front());  // nothing below throws
+  // The statements from here on do not throw, so a share is removed only if it is returned.
+  std::vector<std::int64_t> share = std::move(shares_.front());
   shares_.pop_front();
   ++first_;
   return share;
@@ -42,8 +43,8 @@ void SharesAhead::draw_shares_until(std::int64_t step) {
     shares_.push_back(schedule_.share_of(end_of_drawn_steps(), reader_.rank, reader_.num_ranks));
 }
 
-/// Draws the node's shares of all steps before `step`, and collects the entries that this rank prefetches in
-/// asked_, in ascending order.
+/// Draws the shares of all ranks on this node for all steps before `step`. Stores the entries that this rank
+/// prefetches in asked_, in ascending order.
 void SharesAhead::collect_entries_until(std::int64_t step) {
   const auto part = std::ranges::find(reader_.of_node, reader_.rank) - reader_.of_node.begin();
   const auto parts = std::ssize(reader_.of_node);
@@ -68,8 +69,8 @@ void SharesAhead::prefetch_window_part(std::int64_t step) {
     const std::int64_t steps = std::min(2 * (end_of_drawn_steps() - step), window_);
     const std::int64_t epoch = schedule_.steps_per_epoch();
     window_end_ = end_of_drawn_steps();
-    // Stops at the end of the epoch, since the order of the next epoch is computed when its first step is
-    // drawn.
+    // Stop at the end of the epoch, since drawing the first step of the next epoch computes the order of that
+    // epoch.
     collect_entries_until(std::min(window_end_ + steps, (step / epoch + 1) * epoch));
   }
   const auto left = static_cast<std::int64_t>(asked_.size() - num_asked_);

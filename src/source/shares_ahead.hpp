@@ -10,7 +10,8 @@
 
 namespace evenkeel {
 
-/// Gets a rank's shares of steps from a schedule, and requests prefetching of their samples in advance.
+/// Gets a rank's shares of steps from a schedule, and prefetches their samples in advance. A share is a list
+/// of entries, each of which is a sample or a piece of a sample.
 ///
 /// When a step is taken, the share of the next step is always prefetched. If `window` is above 1, samples of
 /// many later steps are also prefetched, in the order of the files, so samples that are close to each other
@@ -29,8 +30,8 @@ class SharesAhead {
   using Prefetch = std::function<void(std::span<const std::int64_t>)>;
 
   /// `entries` is the number of entries over all sources; the schedule's entries are in [0, entries).
-  /// `window` is in steps. The schedule must outlive this object. Precondition: reader.of_node contains
-  /// reader.rank and is ascending.
+  /// `window` is the maximum number of steps whose samples are prefetched together. The schedule must outlive
+  /// this object. Precondition: reader.of_node contains reader.rank and is ascending.
   SharesAhead(BatchSchedule& schedule, std::int64_t entries, Reader reader, std::int64_t window,
               Prefetch prefetch);
 
@@ -49,9 +50,9 @@ class SharesAhead {
   Reader reader_;
   std::int64_t window_;
   Prefetch prefetch_;
-  std::int64_t first_ = 0;                        // step of the first element of shares_
-  std::deque<std::vector<std::int64_t>> shares_;  // of consecutive steps; drawn but not yet taken
-  std::int64_t window_end_ = 0;                   // end of the window that is being read
+  std::int64_t first_ = 0;                        // number of the step of the first element of shares_
+  std::deque<std::vector<std::int64_t>> shares_;  // shares of consecutive steps that were not returned yet
+  std::int64_t window_end_ = 0;                   // first step after the window that is being read
   std::vector<std::int64_t> asked_;               // entries of the next window to prefetch, ascending
   std::size_t num_asked_ = 0;                     // number of elements of asked_ that have been prefetched
 };

@@ -53,7 +53,7 @@ class LengthTableSource : public SampleSource {
 
   std::string path_;
   std::vector<FileLengths> rows_;
-  mutable std::vector<Uid> uids_;  // uids of all rows, after the first call of uids()
+  mutable std::vector<Uid> uids_;  // uids of all rows of the table; empty before the first call of uids()
   std::uint64_t seed_;
   std::int64_t max_tokens_;
 };

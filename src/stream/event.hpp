@@ -47,11 +47,11 @@ inline constexpr std::size_t num_drop_reasons = 5;
 /// A new sample was accepted. The number of this event is the sample's arrival number.
 struct SampleAccepted {
   SampleKey key;
-  std::int64_t prompt = 0;    ///< number of tokens
-  std::int64_t response = 0;  ///< number of tokens
-  std::int64_t version = 0;   ///< policy version of its oldest token
-  std::int64_t bytes = 0;     ///< size in the store, which counts toward the capacity
-  std::uint32_t content = 0;  ///< hash of the content without versions; equal if a sample is repeated
+  std::int64_t prompt = 0;    ///< number of prompt tokens
+  std::int64_t response = 0;  ///< number of response tokens
+  std::int64_t version = 0;   ///< policy version of the sample's oldest token
+  std::int64_t bytes = 0;     ///< bytes that the sample takes in the store; they count toward the capacity
+  std::uint32_t content = 0;  ///< hash of the sample except its versions; does not change if it is sent again
   /// Producer that sent the sample; empty if the sender did not name one. If the sample starts a group, the
   /// group preferably uses a ticket of this producer (see TicketsGranted).
   std::string holder = {};
@@ -63,7 +63,7 @@ struct SampleAccepted {
 /// under this event's number.
 struct FieldsAdded {
   SampleKey key;
-  std::int64_t bytes = 0;                          ///< size in the store, which counts toward the capacity
+  std::int64_t bytes = 0;  ///< bytes that the fields take in the store; they count toward the capacity
   std::map<std::string, std::uint32_t> content{};  ///< hash of each field's value, by name
 
   friend bool operator==(const FieldsAdded&, const FieldsAdded&) = default;
@@ -117,7 +117,7 @@ struct SamplesDropped {
 /// group uses one ticket: the oldest ticket of the sample's holder or, if this holder has none, the oldest
 /// ticket of any holder.
 struct TicketsGranted {
-  std::int64_t groups = 0;    ///< number of tickets
+  std::int64_t groups = 0;    ///< number of tickets granted, each of which is for one group
   std::int64_t granted = 0;   ///< time of the grant, in milliseconds since 1970
   std::int64_t deadline = 0;  ///< time at which unused tickets expire, in milliseconds since 1970
   std::string holder = {};    ///< owner of the tickets; empty if the request did not name one
@@ -130,7 +130,7 @@ struct TicketsGranted {
 /// Tickets expired for one of two reasons: either their deadline is at most `time`, so their holders are
 /// presumed dead, or they were granted at a version below `version`, so their groups would be stale.
 struct TicketsExpired {
-  std::int64_t time = -1;  ///< in milliseconds since 1970
+  std::int64_t time = -1;  ///< time of this event, in milliseconds since 1970
   std::int64_t version = 0;
 
   friend bool operator==(const TicketsExpired&, const TicketsExpired&) = default;
@@ -159,9 +159,10 @@ struct FormedGroup {
 struct StepFormed {
   std::int64_t step = 0;
   std::int64_t version = 0;          ///< policy version when the step was formed
-  std::vector<FormedGroup> groups;   ///< in the order of the step
-  std::vector<std::int64_t> masked;  ///< arrivals of the step's stale samples (OnStale::mask)
-  /// Ready groups that remain in the queue, with their new counts. Groups with a count of 0 are omitted.
+  std::vector<FormedGroup> groups;   ///< groups of the step; the step has their samples in this order
+  std::vector<std::int64_t> masked;  ///< arrival numbers of stale samples in the step (OnStale::mask)
+  /// Ready groups that remain in the queue, with the new values of PassedOver::count. Groups with a count of
+  /// 0 are omitted.
   std::vector<PassedOver> passed;
 
   friend bool operator==(const StepFormed&, const StepFormed&) = default;
@@ -192,7 +193,8 @@ struct Event {
   friend bool operator==(const Event&, const Event&) = default;
 };
 
-/// Returns {"number": 12, "event": "closed", "uid": "q1", ...}. Stores keep it as CBOR.
+/// Returns an event as JSON, such as {"number": 12, "event": "closed", "uid": "q1", ...}. Stores encode this
+/// JSON as CBOR.
 [[nodiscard]] nlohmann::json to_json(const Event& event);
 /// Inverse of to_json(). Throws an InputError that describes what is invalid.
 [[nodiscard]] Event parse_event(const nlohmann::json& json);

@@ -12,11 +12,11 @@
 namespace evenkeel::stream {
 namespace {
 
-/// Positions in the list of waiting groups or in the window.
+/// Groups, given by their positions in the list of waiting groups or in the window (see Window).
 using Groups = std::vector<std::size_t>;
 
-/// Work limit of a search, which keeps it within a few milliseconds. Visiting a pair of groups costs 1, and
-/// evaluating a swap costs 40 plus the number of large units in both steps.
+/// Limit on the work of a Window's search for swaps, which keeps it within a few milliseconds. Visiting a
+/// pair of groups costs 1, and evaluating a swap costs 40 plus the number of large units in both steps.
 constexpr std::int64_t max_work = 100'000;
 
 /// Returns the version of the group's oldest sample that is not stale yet. Returns nullopt if all of its
@@ -33,7 +33,7 @@ std::optional<std::int64_t> oldest_fresh_version(const WaitingGroup& group, cons
 
 /// A waiting group with at least one sample that is not stale yet.
 struct AgingGroup {
-  std::int64_t version = 0;  // version of its oldest sample that is not stale yet
+  std::int64_t version = 0;  // version of the group's oldest sample that is not stale yet
   std::size_t position = 0;  // index in the list of waiting groups
 };
 
@@ -46,7 +46,7 @@ std::int64_t count_urgent(std::span<const AgingGroup> waiting, const FormerProbl
   std::ranges::sort(versions);
   std::int64_t most = 0;
   for (std::size_t i = 0; i < versions.size(); ++i) {
-    // Number of steps after this one in which the group can still be trained.
+    // Number of later steps in which the group can still be trained before it becomes stale.
     const std::int64_t later = versions[i] + *problem.stream.max_staleness - problem.version;
     most = std::max(most, static_cast<std::int64_t>(i) + 1 - later * problem.groups);
   }
@@ -87,7 +87,8 @@ bool is_less(double a, double b) {
   return a < b * (1 - 1e-12);
 }
 
-/// Divides a window into the best steps that the search finds, with the pinned groups in the next step.
+/// The waiting groups from which the next step is chosen (the window), and the search for the best division
+/// of these groups into steps that has all pinned groups in the next step.
 class Window {
  public:
   /// `pinned` has the positions of the groups that must be in the next step, in ascending order, and at most
@@ -127,8 +128,8 @@ class Window {
   }
 
  private:
-  /// Returns the positions, in the sequence of steps, to try for the step with the pinned groups. A few
-  /// positions are enough.
+  /// Returns the indexes in Cut::steps that the search tries for the step with the pinned groups. It tries
+  /// only a few of them.
   [[nodiscard]] std::vector<std::size_t> candidate_positions() const {
     const std::size_t full = price_.size() / of_step_;
     if (pinned_.empty() || full <= 1) return {0};
@@ -137,8 +138,8 @@ class Window {
     return places;
   }
 
-  /// Fills steps with the groups in this order. The step with index `at` becomes the next step and begins
-  /// with the pinned groups.
+  /// Fills steps with the groups in the order `order`. The step with index `at` becomes the next step and
+  /// begins with the pinned groups.
   [[nodiscard]] Cut divide_into_steps(const Groups& order, std::size_t at) {
     Cut cut;
     cut.next = at;
@@ -151,7 +152,7 @@ class Window {
       from = to;
     }
     for (const Groups& step : cut.steps) {
-      // Groups that have not arrived yet will complete the step.
+      // Assume that groups that have not arrived yet complete the step, unless the stream has ended.
       const std::size_t missing = is_last_known_ ? 0 : of_step_ - step.size();
       cut.sums.push_back(price_.sums_of(step, static_cast<std::int64_t>(missing)));
       cut.times.push_back(price_.time_of(cut.sums.back()));
@@ -159,10 +160,10 @@ class Window {
     return cut;
   }
 
-  /// Swaps pairs of groups between steps as long as the total time decreases. Tries groups with the longest
-  /// units first.
+  /// Swaps pairs of groups between steps as long as the total time of the steps decreases. Tries the groups
+  /// with the longest units first.
   void swap_groups(Cut& cut) {
-    std::vector<std::pair<std::size_t, std::size_t>> places;  // step, and position in it
+    std::vector<std::pair<std::size_t, std::size_t>> places;  // index in cut.steps, and position in this step
     for (std::size_t s = 0; s < cut.steps.size(); ++s)
       for (std::size_t i = 0; i < cut.steps[s].size(); ++i)
         if (!is_pinned_[cut.steps[s][i]]) places.emplace_back(s, i);

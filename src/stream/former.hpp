@@ -11,12 +11,12 @@ namespace evenkeel::stream {
 
 /// Input of form_step(). Keeps references to its parts, which must outlive it.
 struct FormerProblem {
-  std::span<const WaitingGroup> waiting;  ///< in queue order, as Ledger::ready() returns them
+  std::span<const WaitingGroup> waiting;  ///< result of Ledger::ready(): the ready groups in queue order
   /// Version of each expected group (Ledger::versions_of_expected_groups()). Waiting groups may become urgent
   /// because the expected groups will need places in the next steps.
   std::span<const std::int64_t> coming = {};
   std::int64_t step = 0;     ///< number of the step to form
-  std::int64_t version = 0;  ///< policy version
+  std::int64_t version = 0;  ///< current policy version
   std::int64_t groups = 1;   ///< number of groups per step
   bool ended = false;        ///< whether no more samples will arrive, so the last step may be smaller
   const StreamSettings& stream;

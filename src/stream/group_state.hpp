@@ -14,13 +14,13 @@ namespace evenkeel::stream {
 /// A sample of a group that waits or is in a step, with all data that form_step() needs. See SampleAccepted
 /// for the members without comments.
 struct WaitingSample {
-  std::int64_t arrival = 0;  ///< number of its SampleAccepted event
+  std::int64_t arrival = 0;  ///< number of the sample's SampleAccepted event
   std::int64_t index = 0;
-  std::int64_t prompt = 0;    ///< number of tokens
-  std::int64_t response = 0;  ///< number of tokens
+  std::int64_t prompt = 0;    ///< number of prompt tokens
+  std::int64_t response = 0;  ///< number of response tokens
   std::int64_t version = 0;
   std::int64_t bytes = 0;
-  std::uint32_t content = 0;  ///< hash of the content; not sent to jobs
+  std::uint32_t content = 0;  ///< SampleAccepted::content; not sent to jobs
   std::int64_t missing = 0;   ///< number of late fields that have not been added yet; not sent to jobs
 
   friend bool operator==(const WaitingSample&, const WaitingSample&) = default;
@@ -30,19 +30,22 @@ struct WaitingSample {
 /// it was closed or aborted, which affects samples that arrive later.
 struct GroupState {
   Uid uid;
-  std::vector<WaitingSample> samples;  ///< ascending by index
+  std::vector<WaitingSample> samples;  ///< samples that wait or are in a step, in ascending order of index
   /// Indexes of samples that were dropped or aborted. Aborted samples remain in `samples` until they are
   /// dropped.
   std::set<std::int64_t> gone;
-  std::vector<std::int64_t> events;  ///< numbers of its closing, abort and field events, ascending
+  /// Numbers of the group's GroupClosed, GroupAborted and FieldsAdded events, ascending.
+  std::vector<std::int64_t> events;
   bool closed = false;
   /// Whether the deadline has closed the group, so samples that lack fields are dropped.
   bool expired = false;
-  bool aborted = false;               ///< whether the whole group was aborted
-  std::int64_t passed = 0;            ///< see WaitingGroup
-  std::optional<std::int64_t> place;  ///< key in Ledger::ready_ (last_event()) while the group is ready
-  std::optional<std::int64_t> first;  ///< key in Ledger::open_ (first_event()) while the group is open
-  std::optional<std::int64_t> step;   ///< step that contains the group
+  bool aborted = false;     ///< whether the whole group was aborted
+  std::int64_t passed = 0;  ///< see WaitingGroup::passed
+  /// While the group is ready, its key in Ledger::ready_, which is last_event(); otherwise nullopt.
+  std::optional<std::int64_t> place;
+  /// While the group is open, its key in Ledger::open_, which is first_event(); otherwise nullopt.
+  std::optional<std::int64_t> first;
+  std::optional<std::int64_t> step;  ///< number of the step that contains the group; nullopt if none does
   /// Samples that were withdrawn from `step`, kept until the step is trained.
   std::vector<WaitingSample> withdrawn;
 

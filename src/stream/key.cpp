@@ -32,7 +32,8 @@ class Fnv128 {
   Bits128 hash_ = (Bits128{0x6c62272e07bb0142} << 64) + 0x62b821756295c58d;
 };
 
-/// Kind of a uid. It is hashed first, so that equal bytes of different kinds have different keys.
+/// Kind of a uid. It is hashed before the uid's value, so uids of different kinds have different keys even if
+/// their values have the same bytes.
 enum class UidKind : unsigned char { none, number, negative, text };
 
 constexpr std::int64_t indexes_of_slot = 63;

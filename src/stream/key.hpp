@@ -41,9 +41,9 @@ struct GroupKeyHash {
 /// Returns the uid for messages: a string in quotation marks, or a number.
 [[nodiscard]] std::string to_text(const Uid& uid);
 
-/// Entry of SeenKeys: `slot` is the key and `bits` the value. A later value of the same slot replaces an
-/// earlier one. `bits` contains either the content hashes of two samples, or one bit for each of 63 indexes
-/// of a group and one bit that is set if the group has ended.
+/// Entry of SeenKeys: `slot` is the key and `bits` the value. In a list of entries, a later value of a slot
+/// replaces an earlier one. `bits` contains either the content hashes of two samples, or one bit for each of
+/// 63 indexes of a group (set if the sample is finished) and one bit that is set if the group has ended.
 struct SeenSlot {
   GroupKey slot;
   std::uint64_t bits = 0;
@@ -83,7 +83,7 @@ class SeenKeys {
 
   /// Returns the memory used by the slots, in bytes.
   [[nodiscard]] std::int64_t bytes() const noexcept;
-  [[nodiscard]] std::vector<SeenSlot> slots() const;  ///< sorted by slot
+  [[nodiscard]] std::vector<SeenSlot> slots() const;  ///< returns all entries, sorted by slot
 
  private:
   [[nodiscard]] std::uint64_t bits_of(const GroupKey& slot) const noexcept;
@@ -92,7 +92,7 @@ class SeenKeys {
   void merge_recent();
 
   std::vector<SeenSlot> sorted_;
-  std::map<GroupKey, std::uint64_t> recent_;  ///< slots that are not in sorted_
+  std::map<GroupKey, std::uint64_t> recent_;  ///< bits by slot, for new slots that are not in sorted_ yet
 };
 
 }  // namespace evenkeel::stream

@@ -372,7 +372,7 @@ void Ledger::apply_event(std::int64_t number, const SamplesDropped& dropped, Cha
     drop_sample(key, sample->index, *sample);
     for (auto& [field, number_missing] : missing_fields_)
       if (!added_content_hash(arrival, field)) --number_missing;
-    remove_from_queues(group);  // must precede changes of the events that determine the place
+    remove_from_queues(group);  // first, since the queues are ordered by events that are removed below
     forget_added_fields(arrival, group, changes);
     group.gone.insert(sample->index);
     group.samples.erase(sample);

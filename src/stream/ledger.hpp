@@ -23,7 +23,7 @@ struct WaitingGroup {
   std::int64_t passed = 0;             ///< number of groups that became ready later but are already in a step
   std::vector<WaitingSample> samples;  ///< ascending by index
 
-  [[nodiscard]] std::int64_t version() const noexcept;  ///< version of its oldest sample
+  [[nodiscard]] std::int64_t version() const noexcept;  ///< returns the version of the group's oldest sample
   friend bool operator==(const WaitingGroup&, const WaitingGroup&) = default;
 };
 
@@ -32,7 +32,7 @@ struct FormedStep {
   std::int64_t step = 0;
   std::int64_t version = 0;
   std::vector<WaitingGroup> groups;  ///< in the order of the step
-  std::vector<std::int64_t> masked;  ///< arrivals of stale samples to mask, ascending
+  std::vector<std::int64_t> masked;  ///< arrival numbers of stale samples to mask, ascending
 
   friend bool operator==(const FormedStep&, const FormedStep&) = default;
 };
@@ -58,7 +58,7 @@ struct Amount {
 /// A grant that has unused tickets.
 struct OpenTickets {
   std::int64_t version = 0;  ///< policy version at the time of the grant
-  std::int64_t groups = 0;   ///< unused tickets, at least one
+  std::int64_t groups = 0;   ///< number of unused tickets, at least one
   std::int64_t of = 0;       ///< number of tickets in the grant
   std::int64_t granted = 0;  ///< copied from TicketsGranted, as are the members below
   std::int64_t deadline = 0;
@@ -76,12 +76,13 @@ struct Totals {
   bool has_version = false;  ///< whether a job has published a version
   bool ended = false;
   std::int64_t duplicates = 0;
-  std::optional<std::int64_t> trained_step;  ///< latest trained step
+  std::optional<std::int64_t> trained_step;  ///< number of the latest trained step
   Amount trained;
-  std::array<Amount, num_drop_reasons> dropped;      ///< by DropReason
-  std::vector<OpenTickets> tickets;                  ///< in the order of their grants
-  std::int64_t expired_tickets = 0;                  ///< number of granted tickets that expired before use
-  std::map<std::int64_t, std::int64_t> staleness{};  ///< number of formed samples, by versions_behind()
+  std::array<Amount, num_drop_reasons> dropped;  ///< dropped samples, by DropReason
+  std::vector<OpenTickets> tickets;              ///< in the order of their grants
+  std::int64_t expired_tickets = 0;              ///< number of granted tickets that expired before use
+  /// Number of samples that were put into steps, by versions_behind() when their step was formed.
+  std::map<std::int64_t, std::int64_t> staleness{};
 
   friend bool operator==(const Totals&, const Totals&) = default;
 };
@@ -122,16 +123,16 @@ struct Status {
   Amount trained;
   std::array<Amount, num_drop_reasons> dropped;
   std::int64_t duplicates = 0;
-  std::map<std::int64_t, std::int64_t> staleness;  ///< see Totals
+  std::map<std::int64_t, std::int64_t> staleness;  ///< see Totals::staleness
   std::int64_t tickets = 0;  ///< number of granted tickets that are neither used nor expired
   std::int64_t expired_tickets = 0;
   std::optional<OpenTickets> oldest_tickets;
   std::map<std::string, std::int64_t>
       missing_fields;                        ///< for each late field: number of samples that wait for it
-  std::int64_t bytes = 0;                    ///< size of waiting and formed samples, and of remembered keys
-  std::int64_t seen_bytes = 0;               ///< part of `bytes` for remembered keys
-  std::optional<std::int64_t> formed_step;   ///< latest formed step
-  std::optional<std::int64_t> trained_step;  ///< latest trained step
+  std::int64_t bytes = 0;                    ///< bytes of waiting and formed samples, and of remembered keys
+  std::int64_t seen_bytes = 0;               ///< bytes of remembered keys, which `bytes` includes
+  std::optional<std::int64_t> formed_step;   ///< number of the latest formed step
+  std::optional<std::int64_t> trained_step;  ///< number of the latest trained step
 
   /// Returns whether no further group can become ready: the stream has ended, and no sample waits for fields.
   [[nodiscard]] bool is_exhausted() const noexcept { return ended && open_groups == 0; }
@@ -224,7 +225,7 @@ class Ledger {
   /// Returns the steps that are formed and not trained, starting at `from_step`, in ascending order and
   /// without withdrawn groups.
   [[nodiscard]] std::vector<FormedStep> untrained_steps(std::int64_t from_step = 0) const;
-  /// Returns the untrained step that contains the group, or nullopt.
+  /// Returns the number of the untrained step that contains the group, or nullopt if there is none.
   [[nodiscard]] std::optional<std::int64_t> step_of(const Uid& uid) const;
   /// Returns the groups that wait for more samples or fields, in the order of their first events.
   /// StreamSettings::deadline applies to these groups.
@@ -309,15 +310,15 @@ class Ledger {
   std::int64_t latest_ = 0;    ///< number of the last event applied
   SeenKeys seen_;
   std::unordered_map<GroupKey, GroupState, GroupKeyHash> groups_;
-  std::map<std::int64_t, GroupKey> ready_;               ///< ordered by position in the queue
-  std::map<std::int64_t, GroupKey> open_;                ///< ordered by first event
-  std::unordered_map<std::int64_t, GroupKey> group_of_;  ///< group of each waiting arrival
-  /// Fields that were added to samples, by arrival.
+  std::map<std::int64_t, GroupKey> ready_;  ///< ready groups, by position in the queue (WaitingGroup::ready)
+  std::map<std::int64_t, GroupKey> open_;   ///< open groups, by GroupState::first_event()
+  std::unordered_map<std::int64_t, GroupKey> group_of_;  ///< groups of waiting samples, by arrival number
+  /// Fields that were added to samples, by the samples' arrival numbers.
   std::unordered_map<std::int64_t, std::vector<AddedFields>> added_;
-  std::map<std::string, std::int64_t> missing_fields_;  ///< see Status
-  std::map<std::int64_t, SampleAccepted> strays_;       ///< late samples, by arrival
-  std::map<std::int64_t, DropReason> due_;              ///< drops that due_drops() returns, by arrival
-  std::map<std::int64_t, Step> steps_;                  ///< untrained steps and the latest step
+  std::map<std::string, std::int64_t> missing_fields_;  ///< see Status::missing_fields
+  std::map<std::int64_t, SampleAccepted> strays_;       ///< late samples to be dropped, by arrival number
+  std::map<std::int64_t, DropReason> due_;  ///< reason of each drop that is due, by arrival number
+  std::map<std::int64_t, Step> steps_;      ///< untrained steps and the latest formed step, by number
   Amount received_;
   Amount waiting_;
   Amount formed_;

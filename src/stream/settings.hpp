@@ -30,7 +30,7 @@ inline constexpr std::int64_t max_behind = 64;
 /// Returns the value with this name, or nullopt for any other word.
 [[nodiscard]] std::optional<OnStale> parse_on_stale(std::string_view word) noexcept;
 
-/// Keys of the configuration's section `stream` that determine the content of steps. Replicated.
+/// Settings of a stream: keys of the configuration's section `stream`.
 struct StreamSettings {
   std::int64_t group_size = 1;            ///< number of samples per group; indexes are 0 to group_size - 1
   std::optional<std::int64_t> min_group;  ///< minimum size of a trained group; group_size if unset
@@ -41,7 +41,9 @@ struct StreamSettings {
   /// Maximum number of versions that a sample may be behind when its step is formed; unlimited if unset.
   std::optional<std::int64_t> max_staleness;
   OnStale on_stale = OnStale::wait;
-  std::int64_t look_ahead = 0;  ///< number of steps to look ahead; 0 means first come, first served
+  /// Number of later steps that are considered when a step is formed (form_step()); 0 means first come, first
+  /// served.
+  std::int64_t look_ahead = 0;
   /// Names of the fields that producers add after a sample was stored. A group is ready when all of its
   /// samples have all of these fields.
   std::vector<std::string> late_fields = {};

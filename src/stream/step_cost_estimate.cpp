@@ -15,8 +15,8 @@
 namespace evenkeel::stream {
 namespace {
 
-/// Threshold for large units, as a fraction of a rank's work in an average step. Smaller units are assumed to
-/// fill any gap.
+/// Minimum time of a large unit, as a fraction of a rank's average time per step. Smaller units are assumed
+/// to fit wherever a rank would otherwise be idle.
 constexpr double large_part = 0.25;
 
 /// Returns the time of a unit that runs alone on the largest group of ranks that it may use.
@@ -60,9 +60,10 @@ GroupWork work_of(const WaitingGroup& group, const PlanSettings& settings) {
   return work;
 }
 
-/// Returns a lower bound on the time of the busiest place under any assignment. By the pigeonhole principle,
-/// at least one place gets j or more of the (j - 1) * places + 1 longest units, for every j. The time of this
-/// place is therefore at least the total time of the j shortest of these units.
+/// Returns a lower bound on the time of the busiest DP rank under any assignment of the units, whose times
+/// are in descending order, to `places` DP ranks. By the pigeonhole principle, at least one rank gets j or
+/// more of the (j - 1) * places + 1 longest units, for every j. The time of this rank is therefore at least
+/// the total time of the j shortest of these units.
 double busiest_time_lower_bound(std::span<const double> units, std::size_t places) {
   double most = 0;
   for (std::size_t last = 0, j = 1; last < units.size(); last += places, ++j) {

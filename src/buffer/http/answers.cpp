@@ -12,7 +12,8 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-/// Compares tokens in constant time, so that the time does not reveal how many bytes are correct.
+/// Compares tokens in constant time, so that the duration does not reveal how many bytes of a guess are
+/// correct.
 bool are_tokens_equal(std::string_view given, std::string_view token) {
   unsigned difference = given.size() == token.size() ? 0 : 1;
   for (std::size_t i = 0; i < given.size() && i < token.size(); ++i)

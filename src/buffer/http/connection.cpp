@@ -26,13 +26,14 @@ using namespace std::chrono_literals;
 
 constexpr auto longest_head = 10s;
 constexpr auto longest_body = 120s;
-constexpr auto longest_silence = 10s;  // within a message
-constexpr auto longest_idle = 5s;      // between two requests
+constexpr auto longest_silence = 10s;  // maximum time without progress while a message is sent or received
+constexpr auto longest_idle = 5s;      // maximum time between an answer and the next request
 constexpr auto longest_linger = 5s;
 constexpr std::size_t max_head_bytes = std::size_t{64} << 10;
 constexpr std::size_t ahead_bytes = std::size_t{16} << 10;
 constexpr std::size_t max_unsent = std::size_t{16} << 10;
-constexpr std::size_t max_line_bytes = std::size_t{8} << 10;  // limit of a chunk-size or trailer line
+// Maximum length in bytes of a chunk-size or trailer line.
+constexpr std::size_t max_line_bytes = std::size_t{8} << 10;
 constexpr int max_trailers = 100;
 
 }  // namespace
@@ -173,7 +174,8 @@ ssize_t Connection::read(char* bytes, std::size_t size) {
   return static_cast<ssize_t>(taken);
 }
 
-/// Reads bytes of the body or its current chunk. Large reads go directly into the caller's memory.
+/// Reads bytes of the body or, if the body is chunked, of its current chunk. Large reads go directly into the
+/// caller's memory.
 ssize_t Connection::read_body_bytes(std::span<char> out) {
   const std::size_t size = std::min(out.size(), static_cast<std::size_t>(left_));
   if (begin_ == end_ && size > ahead_bytes) {

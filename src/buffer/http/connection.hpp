@@ -85,8 +85,8 @@ class Connection final : public httplib::Stream, public BodyReader {
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::string unsent_;
-  Clock::time_point deadline_;  // for reading the current head or body
-  std::size_t head_bytes_ = 0;  // number of bytes that the head may still have
+  Clock::time_point deadline_;  // time until which the current head or body must have been read
+  std::size_t head_bytes_ = 0;  // maximum number of bytes of the head that may still be read
   bool is_request_read_ = true;
   bool is_body_valid_ = true;
   bool is_chunked_ = false;

@@ -40,7 +40,7 @@ class OpenConnections {
     Listed(const Listed&) = delete;
     Listed& operator=(const Listed&) = delete;
 
-    /// Records that a request's head was read, and whether it has the token.
+    /// Records that a request's head was read, and whether the request has the token.
     void begin_answer(bool has_token) {
       const std::lock_guard lock(all_.mutex_);
       if (has_token) all_.mark_authenticated(entry_);
@@ -107,7 +107,7 @@ class OpenConnections {
   const std::size_t max_unauthenticated_ = max_unauthenticated();
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::list<Entry> entries_;  // oldest first
+  std::list<Entry> entries_;  // open connections, oldest first
   std::size_t unauthenticated_ = 0;
   bool is_ending_ = false;
 };

@@ -49,8 +49,8 @@ TlsContext make_tls_context(const ServerSettings& settings) {
   return tls;
 }
 
-/// The connection that a thread serves. `served` is thread-local because cpp-httplib does not pass
-/// connections to handlers.
+/// The connection that a thread serves. Handlers find it in the thread-local variable `served`, because
+/// cpp-httplib does not pass connections to handlers.
 struct Served {
   Connection& connection;
   OpenConnections::Listed& listed;

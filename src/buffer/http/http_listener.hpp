@@ -37,7 +37,7 @@ class HttpListener {
   const ServerSettings settings_;
   const HttpAnswer answer_;
   std::unique_ptr<Server> server_;
-  std::unique_ptr<Server> local_;  // server of the UNIX socket; null if none is configured
+  std::unique_ptr<Server> local_;  // server that listens on the UNIX socket; null if no socket is configured
   int port_ = -1;
   std::mutex mutex_;  // guards is_serving_ and writes to is_stopped_
   bool is_serving_ = false;

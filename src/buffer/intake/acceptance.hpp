@@ -18,11 +18,12 @@ namespace evenkeel {
 /// them when it begins.
 struct Acceptance {
   std::optional<std::int64_t> max_tokens{};
-  std::map<std::string, std::int64_t> max_rows{};  ///< maximum rows per sample of fields with counted rows
-  bool shares_prompts = false;                     ///< whether prompt tokens must not carry loss
-  bool has_trees = false;                          ///< whether `segment_ids` define a tree of samples
-  std::int64_t predict_ahead = 0;                  ///< pack.predict_ahead; trees are accepted only if it is 0
-  /// Row conventions of fields (FieldSettings::at), by name.
+  /// Maximum number of rows per sample in fields with their own row counts, by name of the field.
+  std::map<std::string, std::int64_t> max_rows{};
+  bool shares_prompts = false;     ///< whether samples share prompts, so prompt tokens must not carry loss
+  bool has_trees = false;          ///< whether `segment_ids` define a tree of samples
+  std::int64_t predict_ahead = 0;  ///< pack.predict_ahead; trees are accepted only if it is 0
+  /// Row conventions of fields (FieldSettings::at), by name of the field.
   std::map<std::string, RowConvention> at{};
 
   /// Returns whether samples with these fields define a tree: has_trees is set, and they have `segment_ids`.

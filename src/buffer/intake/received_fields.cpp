@@ -102,7 +102,8 @@ ReceivedSamples make_samples_with_fields(std::span<const ReceivedFields* const> 
   RequestBody body;
   std::int64_t lines = 0;
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    // Blank lines precede the sample, so that errors refer to the lines of the request.
+    // Add blank lines before the sample's line so that it has the same line number as in the request, to
+    // which errors refer.
     std::string line(static_cast<std::size_t>(fields[i]->line - lines), '\n');
     const std::string values = format_fields(*fields[i], names_of(*fields[i]));
     line.append(make_line_with_zero_tokens(R"("uid":0,"index":0,"version":0,)" + values, lengths[i].prompt,

@@ -19,7 +19,7 @@ namespace evenkeel {
 /// "index": 0, "values": [0.5, 0.25]}.
 struct ReceivedFields {
   stream::SampleKey key;
-  std::map<std::string, std::string> values;  ///< JSON without whitespace, by field
+  std::map<std::string, std::string> values;  ///< values as JSON without whitespace, by name of the field
   std::int64_t line = 0;                      ///< 0-based line number in the request
 
   [[nodiscard]] std::string error_location() const { return "body:" + std::to_string(line + 1); }

@@ -99,7 +99,8 @@ std::uint32_t hash_line(std::string_view line) {
   return static_cast<std::uint32_t>(hash);
 }
 
-/// Returns `declared` without stream_formats(). Samples must have the fields in the result.
+/// Returns the formats that a user declared: `declared` without stream_formats(). Samples must have all
+/// fields in the result.
 DeclaredFormats user_formats(DeclaredFormats declared) {
   for (const auto& [name, format] : stream_formats()) declared.erase(name);
   return declared;

@@ -30,9 +30,10 @@ struct SampleOutline;
 
 /// A well-formed sample of a request. The ledger checks further conditions.
 struct ReceivedSample {
-  stream::SampleAccepted accepted;  ///< `bytes` and `content` are not set
+  stream::SampleAccepted accepted;  ///< event to record, in which `bytes` and `content` are not set yet
   std::string_view body;            ///< bytes to store: the sample's line, or a safetensors file (SampleForm)
-  std::int64_t number = 0;    ///< 0-based number in the request: of the line or, for tensors, of the sample
+  /// 0-based index within the request: of the line, or of the sample if the body contains tensors.
+  std::int64_t number = 0;
   std::uint32_t content = 0;  ///< hash of the line or the tensors, excluding versions
 };
 
@@ -76,7 +77,7 @@ class ReceivedSamples {
 
   SampleForm form_ = SampleForm::lines;
   RequestBody body_;
-  std::vector<std::string> tensors_;  ///< bodies of the samples if the form is tensors
+  std::vector<std::string> tensors_;  ///< bodies of the samples if their form is SampleForm::tensors
   JsonlSchema schema_;
   std::vector<ReceivedSample> samples_;
 };

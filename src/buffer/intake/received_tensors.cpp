@@ -46,7 +46,7 @@ class IntegerField {
   [[nodiscard]] std::vector<std::int64_t> read_values() const {
     return tensors_.file().read_integers(*tensor_, {0, tensors_.file().tensors()[*tensor_].rows()});
   }
-  /// Returns the field's rows for the sample with these lengths at this place.
+  /// Returns the field's rows that belong to the sample with these lengths at this place in the request.
   [[nodiscard]] RowRange rows_of(const TensorSample& lengths, const TensorPlace& place) const noexcept {
     if (rule_of(kind_).is_per_response_token()) return {place.response, place.response + lengths.response};
     return {place.token, place.token + lengths.prompt + lengths.response};
@@ -187,8 +187,8 @@ class BodyMaker {
   }
 
   const SampleTensors& tensors_;
-  std::vector<std::vector<std::byte>> rows_;  // values of the tokens, then of each field
-  std::vector<std::int64_t> num_rows_;        // number of rows of each field
+  std::vector<std::vector<std::byte>> rows_;  // the latest sample's tokens, then its values of each field
+  std::vector<std::int64_t> num_rows_;        // the latest sample's number of rows of each field
   std::vector<std::int32_t> small_tokens_;
   std::vector<std::array<std::int64_t, 2>> counts_;
   std::vector<TensorView> views_;

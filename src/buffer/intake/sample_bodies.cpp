@@ -47,7 +47,7 @@ RaggedBatch parse_line_samples(const JsonlSchema& schema, const DeclaredFormats&
 struct OpenSample {
   SampleTensors tensors;
   TensorSample lengths;
-  std::string_view added;  ///< a JSON object with the fields that were added to it, or empty
+  std::string_view added;  ///< JSON object with the fields that were added to the sample; empty if none were
 };
 
 /// Removes the line that follows a body of tensors if fields were added to the sample, and returns it without
@@ -79,7 +79,8 @@ std::vector<OpenSample> open_samples(std::string_view bodies, std::span<const st
   return samples;
 }
 
-/// Returns an uninitialized column for the field at position `field` of the schema.
+/// Returns an uninitialized column for the samples' values of the field `spec`, which has index `field` among
+/// the fields of the samples' tensors.
 Column make_uninitialized_column(const FieldSpec& spec, std::size_t field, const RaggedBatch& batch,
                                  std::span<const OpenSample> samples) {
   if (!is_counted(spec.kind)) return Column::uninitialized(spec, batch.rows_of(spec.kind));
@@ -134,7 +135,8 @@ RaggedBatch parse_added_fields(const JsonlSchema& schema, std::span<const OpenSa
   return parse_line_samples(schema, {}, lines, arrivals);
 }
 
-/// The fields of a stream of tensors: those that samples have, and those that were added to them later.
+/// The fields of a stream of tensors: the fields that were sent with the samples, and the fields that were
+/// added to the samples later.
 struct TensorStreamFields {
   std::vector<FieldSpec> sent;
   JsonlSchema added;

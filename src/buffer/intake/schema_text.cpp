@@ -53,7 +53,7 @@ std::string serialize_schema(const JsonlSchema& schema, SampleForm form) {
                       {"wide_integers", schema.wide_integers.contains(field.name)}});
   }
   nlohmann::json out{{"empty", schema.empty}, {"fields", std::move(fields)}};
-  // A missing entry means lines, the original form.
+  // If the entry "form" is missing, the samples are lines, which was the only form in earlier versions.
   if (form == SampleForm::tensors) out["form"] = tensors_word;
   return out.dump();
 }

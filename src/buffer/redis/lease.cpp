@@ -80,8 +80,8 @@ void Lease::acquire_or_renew() {
     const std::lock_guard lock(mutex_);
     return !state_.value.empty() && !state_.is_held();
   }();
-  // Another server may have held the lease in the meantime. A new value makes the server begin a new term and
-  // read the store again.
+  // Another server may have held the lease in the meantime. A new value of the lease makes this server begin
+  // a new term (SharedServer) and read the store again.
   if (is_over) candidate_ = make_random_token() + " " + url_;
   const Clock::time_point asked = Clock::now();
   const std::string valid = std::to_string(times_.valid.count());
@@ -124,7 +124,7 @@ void Lease::stop_and_release() {
   try {
     release();
   } catch (const Error&) {
-    // The lease then lapses on its own.
+    // Ignore the error, since a lease that is not renewed lapses.
   }
   const std::lock_guard lock(mutex_);
   state_ = {};

@@ -13,7 +13,7 @@ namespace evenkeel {
 
 struct LeaseTimes {
   std::chrono::milliseconds valid{5000};    ///< time after which the lease lapses unless it is renewed
-  std::chrono::milliseconds between{1000};  ///< interval between attempts to acquire or renew it
+  std::chrono::milliseconds between{1000};  ///< interval between attempts to acquire or renew the lease
 };
 
 /// Exclusive right to write to a store in Redis that several servers share. The holder's value, a random
@@ -24,7 +24,7 @@ class Lease {
  public:
   using Clock = std::chrono::steady_clock;
   struct State {
-    std::string value;    ///< value of the key while this server holds the lease, otherwise empty
+    std::string value;    ///< value of the lease's Redis key if this server holds the lease, otherwise empty
     std::string holder;   ///< URL of the server that holds the lease; empty if unknown
     std::string problem;  ///< why Redis cannot be reached; empty if it can
     Clock::time_point valid_until{};
@@ -59,8 +59,8 @@ class Lease {
   const RedisKeys keys_;
   const std::string url_;
   const LeaseTimes times_;
-  std::unique_ptr<RedisConnection> connection_;  // used only by `thread_` while it runs
-  std::string candidate_;                        // value that this server stores to acquire the lease
+  std::unique_ptr<RedisConnection> connection_;  // while the thread `thread_` runs, used only by this thread
+  std::string candidate_;  // value of the lease's Redis key that this server sets to acquire the lease
 
   mutable std::mutex mutex_;  // guards `state_` and `is_ending_`
   mutable std::condition_variable changed_;

@@ -14,8 +14,8 @@ struct RedisAddress {
     [[nodiscard]] std::string name() const;  ///< returns "host:port", "[::1]:port", or the path
     friend bool operator==(const Server&, const Server&) = default;
   };
-  std::vector<Server> servers;  ///< has at least one element
-  std::string user{};           ///< empty for the default user
+  std::vector<Server> servers;  ///< one or more servers, one of which is the current master
+  std::string user{};           ///< user for the login; empty for the default user of Redis
   std::string password{};
   int database = 0;
 

@@ -64,7 +64,7 @@ class RedisConnection {
 
   std::string name_;
   std::shared_ptr<redisContext> context_;
-  std::map<std::string, std::string> hashes_;  // script -> hash
+  std::map<std::string, std::string> hashes_;  // hashes that Redis returned for scripts, by the script's text
   bool is_open_ = true;
 };
 

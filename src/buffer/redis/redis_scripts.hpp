@@ -10,8 +10,8 @@ namespace evenkeel::redis_scripts {
 /// Bytes of memory that Redis uses for a record's key and hash table entry.
 inline constexpr std::int64_t fixed_cost = 128;
 inline constexpr std::int64_t string_overhead = 10;
-/// Bytes of memory for a slot of seen keys. A finished sample needs at most two slots; the cost of its event
-/// includes them.
+/// Bytes of memory for a slot of seen keys (stream::SeenSlot). A finished sample needs at most two slots,
+/// whose cost is already included in the cost of the sample's event.
 inline constexpr std::int64_t slot_cost = 100;
 inline constexpr std::int64_t slots_of_event = 2;
 

@@ -86,7 +86,7 @@ class RedisStore : public Store {
     try {
       write(*writer_, change);
     } catch (const LimitError&) {
-      throw;  // the commit did not change anything
+      throw;  // Redis refused the commit, so the connection and the known number of commits remain valid
     } catch (const Error&) {
       writer_.reset();  // refresh() reconnects and reads the number of commits
       throw;
@@ -308,14 +308,14 @@ class RedisStore : public Store {
   const RedisKeys keys_;
   const std::string lease_;
   const std::string valid_;                  // validity of the lease in milliseconds
-  std::unique_ptr<RedisConnection> writer_;  // used, like `commits_`, only by the committing thread
+  std::unique_ptr<RedisConnection> writer_;  // only the thread that commits uses `writer_` and `commits_`
   std::int64_t commits_ = 0;
   std::atomic<std::int64_t> used_ = 0;
 
-  mutable std::mutex mutex_;  // guards the members below
+  mutable std::mutex mutex_;  // guards `idle_`, `generation_` and `risk_`
   mutable std::vector<std::unique_ptr<RedisConnection>> idle_;
-  // Incremented by refresh(). Connections of earlier generations are not reused, since they may lead to a
-  // former master.
+  // Number of calls of refresh(). A connection that was opened before the latest call is not reused, since it
+  // may lead to a former master.
   std::int64_t generation_ = 0;
   std::string risk_;
 };

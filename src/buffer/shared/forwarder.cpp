@@ -16,9 +16,11 @@ namespace {
 
 constexpr const char* passed_header = "X-Evenkeel-Passed-On";
 constexpr int holder_connect_seconds = 3;
-constexpr int holder_answer_seconds = 60;  // longer than the maximum wait of any API call
+// Time limit for the answer of the active server. It exceeds the maximum wait of any API call.
+constexpr int holder_answer_seconds = 60;
 constexpr std::size_t max_idle = 64;
-constexpr std::size_t max_text = std::size_t{1} << 20;  // bytes; longer answers are sent in pieces
+// Maximum size in bytes of an answer that is sent as a whole. Longer answers are sent in pieces of this size.
+constexpr std::size_t max_text = std::size_t{1} << 20;
 
 /// Returns whether a header applies only to one connection or was added by httplib. Such headers are not
 /// forwarded.

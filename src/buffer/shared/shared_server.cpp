@@ -35,11 +35,11 @@ std::string advertised_url(const SharedServerSettings& settings, const HttpListe
 
 class SharedServer::Impl {
  public:
-  /// Period in which this server holds the lease, with the buffer or store of values that it serves
-  /// meanwhile.
+  /// Period in which this server holds the lease, with the buffer or store of values that the server serves
+  /// during this period.
   struct Term {
-    std::string lease;               // value of the lease
-    std::shared_ptr<Buffer> buffer;  // null if the server serves `values`
+    std::string lease;               // Lease::State::value during this period
+    std::shared_ptr<Buffer> buffer;  // the buffer, or null if the server serves a store of values
     std::shared_ptr<ValueStore> values;
     HttpAnswer answer;
 
@@ -185,7 +185,7 @@ class SharedServer::Impl {
   Forwarder forwarder_;
   HttpListener listener_;
   Lease lease_;
-  std::string problem_;  // latest logged error of try_begin_term(); used only by `roles_`
+  std::string problem_;  // last error that try_begin_term() logged; accessed only by the thread `roles_`
   std::atomic<bool> is_stopping_ = false;
   mutable std::mutex mutex_;
   std::shared_ptr<const Term> term_;

@@ -23,7 +23,8 @@ struct SharedServerSettings {
   LeaseTimes times{};
   DeclaredFormats formats{};  ///< formats of fields in JSON Lines
   StoreContent content = StoreContent::stream;
-  std::filesystem::path checkpoints{};  ///< folder in which clients may save and load values; may be empty
+  /// Folder in which clients may save and load values; empty if they may not.
+  std::filesystem::path checkpoints{};
 };
 
 /// One of several servers that share a buffer, or a store of values, in Redis. The server that holds the

@@ -25,7 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds between_looks{500};
-constexpr std::int64_t max_file_bytes = std::int64_t{64} << 20;  // also the server's limit on a request
+// Maximum size in bytes of a file. It equals the server's limit on the body of a request.
+constexpr std::int64_t max_file_bytes = std::int64_t{64} << 20;
 constexpr const char* spool_lock = ".evenkeel-spool";
 constexpr const char* spool_end = "end";
 constexpr const char* spool_refused = ".refused";

@@ -63,7 +63,7 @@ class Spool {
   const LogLine say_;
   int lock_ = -1;
   std::set<std::string> done_;     // files that were sent or refused but could not be removed or renamed
-  std::set<std::string> ignored_;  // names that were reported
+  std::set<std::string> ignored_;  // names of ignored files that were already reported
   std::string said_;               // last line logged by log_once(), which is not repeated
   mutable std::mutex mutex_;       // guards `is_stopping_`
   std::condition_variable stopped_;

@@ -29,7 +29,7 @@ class CommitQueue {
     std::int64_t bytes = 0;
     bool is_done = false;
     std::exception_ptr error{};
-    std::condition_variable answered{};  // one per request, to wake only the thread that submitted it
+    std::condition_variable answered{};  // wakes the thread that submitted this request
   };
   using Requests = std::vector<Request*>;
 
@@ -163,7 +163,7 @@ class CommitQueue {
   const std::string name_;
   Store& store_;
   const Hooks hooks_;
-  std::mutex mutex_;  // guards `queue_`, `is_stopping_`, and `is_done` of all requests
+  std::mutex mutex_;  // guards `queue_`, `is_stopping_`, and Request::is_done of all requests
   std::condition_variable queued_;
   std::deque<Request*> queue_;
   bool is_stopping_ = false;

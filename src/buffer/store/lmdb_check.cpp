@@ -148,9 +148,10 @@ class Check {
  private:
   struct Walk {
     Tree tree;
-    Tree found{};  // counts of the pages and entries visited
+    Tree found{};  // numbers of pages and entries visited so far, to be compared with `tree`
     std::optional<std::string> last_key;
-    std::optional<std::string> floor;  // lower bound on the next keys, from a branch page
+    // Latest key of a branch page. All following keys must be greater than or equal to it.
+    std::optional<std::string> floor;
   };
 
   void require(bool is_right, PageNumber page, const char* what) const {

@@ -20,13 +20,13 @@ namespace {
 constexpr unsigned max_readers = 1024;  // maximum number of concurrent read transactions
 constexpr std::int64_t page_header = 16;
 constexpr std::int64_t node_overhead = 24;  // bytes per value in a page: node header, key, offset, rounding
-constexpr std::int64_t prefix_bytes = 4;    // bytes of the size that precedes a body's first part
+constexpr std::int64_t prefix_bytes = 4;    // bytes of the length prefix in a body's first part
 constexpr int part_bits = 15;               // bits for the number of a part in the key of a body
 // Pages of trees count twice toward the capacity. A transaction may copy all pages of the trees before the
 // old pages become free. There must always be room for these copies; otherwise, trained samples could not be
 // erased from a full store.
 constexpr std::int64_t times_in_tree = 2;
-// Bytes for the two slots of seen keys that a sample may need, in pages that are two thirds full.
+// Bytes for the two slots of seen keys that a sample may need, if the slots' pages are two thirds full.
 constexpr std::int64_t seen_key = 2 * 64;
 constexpr std::int64_t max_parts = std::int64_t{1} << part_bits;
 
@@ -147,8 +147,8 @@ class LmdbStore : public Store {
   [[nodiscard]] bool is_durable() const noexcept override { return is_durable_; }
   void make_durable() override {
     if (is_durable_) return;
-    // After a failed flush, the system may consider the data written, so another flush would do nothing. An
-    // empty transaction writes the root again.
+    // After a failed flush, the system may consider the data written, so another flush would have no effect.
+    // Therefore, first commit an empty transaction, which writes the root again.
     if (has_failed_) write({});
     has_failed_ = true;
     require_success(::mdb_env_sync(env_, 1), "cannot be written");
@@ -418,7 +418,7 @@ class LmdbStore : public Store {
       left.remove_prefix(bytes.size());
       if (bytes.empty() || std::ssize(bytes) >= page_ / 2) continue;
       last.assign(bytes);
-      last.resize(static_cast<std::size_t>(page_ / 2));  // large enough to get its own page in LMDB
+      last.resize(static_cast<std::size_t>(page_ / 2));  // pads the part so that LMDB gives it its own page
       bytes = last;
     }
   }

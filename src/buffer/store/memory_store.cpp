@@ -83,8 +83,8 @@ class MemoryStore : public Store {
   [[nodiscard]] std::string name() const override { return memory_name; }
 
  private:
-  static constexpr std::int64_t of_node = 128;   // bytes of overhead of a map node and its allocations
-  static constexpr std::int64_t times_kept = 2;  // seen slots are stored twice: here and in the ledger
+  static constexpr std::int64_t of_node = 128;   // bytes of overhead per entry of a map
+  static constexpr std::int64_t times_kept = 2;  // copies in memory of a seen slot: here and in the ledger
   // Bytes that an event reserves for the slots of seen keys (at most two) that its sample leaves.
   static constexpr std::int64_t of_keys = 2 * times_kept * sizeof(stream::SeenSlot);
 

@@ -51,14 +51,15 @@ struct StoreChange {
   struct Record {
     std::int64_t number = 0;
     std::string_view bytes;
-    /// Keeps `bytes` valid and unchanged; may be null. A store in memory copies the bytes only if it is null.
+    /// Owner that keeps `bytes` valid and unchanged; may be null. A store in memory shares ownership instead
+    /// of copying the bytes; if there is no owner, it copies them.
     std::shared_ptr<const void> keeper{};
   };
   std::vector<Record> bodies;  ///< new bodies in ascending order of numbers, which exceed all earlier numbers
   /// New events, in ascending order of their numbers.
   std::vector<std::pair<std::int64_t, std::string>> events;
-  std::vector<std::int64_t> erased;          ///< numbers of erased events and bodies
-  std::vector<stream::SeenSlot> seen;        ///< slots to set
+  std::vector<std::int64_t> erased;          ///< numbers of the events and bodies to erase
+  std::vector<stream::SeenSlot> seen;        ///< slots of seen keys, with their new values
   std::map<std::string, std::string> notes;  ///< notes to set, by name
 
   /// Removes bodies and events that the change both adds and erases. Sorts `erased`.

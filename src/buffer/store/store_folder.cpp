@@ -23,8 +23,8 @@ constexpr const char* description_name = "buffer.json";
 constexpr const char* format_name = "evenkeel-buffer";
 constexpr int format_version = 2;
 
-/// Returns whether the folder is empty except for an empty data file. A process that is killed before it
-/// writes anything leaves such a file behind.
+/// Returns whether the folder is empty, or contains only the empty data file `data`. A process that is killed
+/// before it writes anything leaves such a file behind.
 bool is_empty_except(const std::filesystem::path& folder, const std::filesystem::path& data) {
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;

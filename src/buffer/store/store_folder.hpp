@@ -13,8 +13,8 @@ class StoreFolder {
 
   /// With Access::write, creates the folder and its data file if they do not exist, and excludes all other
   /// processes. With Access::read, several processes may open the folder at the same time. Throws IoError if
-  /// the folder cannot be created, opened or locked, if it is locked by a process whose access excludes this
-  /// one, or if it contains anything but a store of this version.
+  /// the folder cannot be created or opened, if another process has locked it so that this access is
+  /// excluded, or if it contains anything but a store of this version.
   StoreFolder(std::filesystem::path path, Access access);
   ~StoreFolder();
   StoreFolder(const StoreFolder&) = delete;

@@ -19,7 +19,9 @@ namespace {
 
 constexpr int not_usable = 424;
 constexpr int wrong_request = 400;
-constexpr std::size_t pending_bytes = std::size_t{256} << 10;  // fits into a core's cache
+// Maximum number of bytes that are collected before they are written to the file. They fit into a core's
+// cache.
+constexpr std::size_t pending_bytes = std::size_t{256} << 10;
 constexpr std::string_view link_of_answer_file = "/memfd:evenkeel-answer";
 constexpr const char* without_file_hint = "Send the request without this header";
 

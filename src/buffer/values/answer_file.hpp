@@ -56,8 +56,8 @@ class AnswerFile {
   [[nodiscard]] bool write_all(std::string_view bytes);
 
   FileDescriptor file_;
-  std::int64_t at_ = 0;        // offset of the next write
-  std::vector<char> pending_;  // bytes that are not written yet
+  std::int64_t at_ = 0;        // offset in the file at which the next write begins
+  std::vector<char> pending_;  // bytes of the answer that have not been written to the file yet
 };
 
 }  // namespace evenkeel

@@ -54,13 +54,13 @@ class ReceivedValues final : public BodySink {
   std::int64_t announced_ = 0;
   std::int64_t size_ = 0;
   Part part_ = Part::prefix;
-  std::int64_t in_part_ = 0;  // bytes received of the prefix, the JSON text, or the current value
+  std::int64_t in_part_ = 0;  // number of bytes received so far of the prefix, JSON text or current value
   std::array<char, frame_prefix> prefix_{};
   std::string text_;
   FrameHead head_;
   std::vector<Block> blocks_;
-  std::vector<Place> places_;  // ordered by field
-  std::size_t next_ = 0;       // position of the value that is being received
+  std::vector<Place> places_;  // location of each value in its sample's block, by field and then by sample
+  std::size_t next_ = 0;       // index in places_ of the value that is being received
   std::int64_t values_bytes_ = 0;
   char excess_ = 0;
 };

@@ -36,7 +36,7 @@ std::int64_t ValueChange::remove(std::int64_t index,
                                  const std::function<bool(const StoredValue&)>& is_chosen) {
   if (!touched_.contains(index) && index_.find(index) == nullptr) return 0;
   StoredSample& sample = find_or_copy_sample(index);
-  std::vector<std::int64_t> hit;  // records that lose values
+  std::vector<std::int64_t> hit;  // numbers of the records from which values are removed
   std::erase_if(sample.values, [&](const StoredValue& value) {
     if (!is_chosen(value)) return false;
     hit.push_back(value.record);

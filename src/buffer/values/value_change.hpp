@@ -40,7 +40,7 @@ class ValueChange {
   const ValueIndex& index_;
   std::int64_t next_;
   StoreChange stored_;
-  std::map<std::int64_t, StoredSample> touched_;  // samples as they will be after the change
+  std::map<std::int64_t, StoredSample> touched_;  // changed samples after the change, by index
 };
 
 }  // namespace evenkeel

@@ -45,7 +45,7 @@ class ValueCut {
   }
 
   struct Axis {
-    std::int64_t stride = 0;  // in bytes
+    std::int64_t stride = 0;  // distance in bytes between consecutive positions along the axis
     std::vector<AxisRange> ranges;
   };
   std::vector<Axis> axes_;  // axes up to the last one that has a slice

@@ -16,13 +16,14 @@ namespace evenkeel {
 struct FrameHead {
   struct Field {
     std::string name;
-    std::vector<TensorForm> forms;  ///< one per index
+    std::vector<TensorForm> forms;  ///< type and shape of the field's value for each index
   };
   std::vector<std::int64_t> indexes;
   std::vector<Field> fields;
 };
 
-inline constexpr std::size_t frame_prefix = 8;  ///< bytes of the number at the start of a frame
+/// Size in bytes of a frame's length prefix, which contains the size of the JSON.
+inline constexpr std::size_t frame_prefix = 8;
 inline constexpr std::int64_t max_bytes_of_frame = std::int64_t{512} << 20;
 inline constexpr std::size_t max_values_of_frame = std::size_t{1} << 20;
 /// Maximum size in bytes of a frame's JSON, and of the JSON of other requests.
@@ -35,7 +36,8 @@ inline constexpr std::int64_t max_head_of_frame = std::int64_t{16} << 20;
 /// Returns the start of a frame: everything before the values, padded so that the values begin at a multiple
 /// of 64 bytes.
 [[nodiscard]] std::string encode_frame_start(const FrameHead& head);
-/// Returns the size stored at the start of a frame. Precondition: there are at least frame_prefix bytes.
+/// Returns the size of the JSON from a frame's length prefix. Precondition: there are at least frame_prefix
+/// bytes.
 [[nodiscard]] std::uint64_t size_in_prefix(std::string_view bytes) noexcept;
 
 /// Half-open range [begin, end) of positions along an axis.
@@ -49,9 +51,10 @@ struct AxisRange {
 /// Selects positions along one axis of a field's values.
 struct AxisSlice {
   std::int64_t axis = 0;
-  std::vector<std::vector<AxisRange>> ranges;  ///< a single list for all indexes, or one list per index
+  /// Ranges of the positions to select: a single list for all indexes of the query, or one list per index.
+  std::vector<std::vector<AxisRange>> ranges;
 
-  /// Returns the ranges for the index at position `place` in the list of indexes.
+  /// Returns the ranges for the index at position `place` in the query's list of indexes.
   [[nodiscard]] const std::vector<AxisRange>& ranges_for(std::size_t place) const {
     return ranges.size() == 1 ? ranges[0] : ranges[place];
   }
@@ -61,9 +64,9 @@ struct AxisSlice {
 struct ValueQuery {
   struct Field {
     std::string name;
-    std::vector<AxisSlice> slices{};  ///< each along a different axis
+    std::vector<AxisSlice> slices{};  ///< parts of the values to return, at most one slice per axis
   };
-  std::vector<std::int64_t> indexes;  ///< may repeat
+  std::vector<std::int64_t> indexes;  ///< indexes of the requested samples; may contain repetitions
   std::vector<Field> fields;
 };
 /// Parses the JSON {"indexes": [...], "fields": [...], "slices": {...}}. Throws InputError about "body" if it
@@ -72,8 +75,8 @@ struct ValueQuery {
 
 /// Values to remove.
 struct ValueSelection {
-  std::optional<std::vector<std::int64_t>> indexes{};  ///< null for all
-  std::optional<std::vector<std::string>> fields{};    ///< null for all
+  std::optional<std::vector<std::int64_t>> indexes{};  ///< indexes of samples; nullopt for all samples
+  std::optional<std::vector<std::string>> fields{};    ///< names of fields; nullopt for all fields
 };
 /// Parses {"indexes": [...], "fields": [...]} or {"all": true}. Throws InputError about "body" if it is
 /// malformed.

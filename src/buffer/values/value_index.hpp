@@ -17,20 +17,20 @@ namespace evenkeel {
 struct StoredValue {
   std::uint32_t field = 0;  ///< number of the field (ValueIndex::find_field())
   TensorForm form;
-  std::int64_t record = 0;  ///< number of the record
-  std::int64_t offset = 0;  ///< in the record's body, in bytes
+  std::int64_t record = 0;  ///< number of the record whose body contains the value (StoredRecord::number)
+  std::int64_t offset = 0;  ///< offset of the value in the record's body, in bytes
   std::int64_t bytes = 0;
 };
 
 /// A record of a store: a body with values of one sample, and an event that describes the values in the body
 /// that have not been replaced or cleared.
 struct StoredRecord {
-  std::int64_t number = 0;  ///< number of the body
-  std::int64_t event = 0;   ///< number of the event
+  std::int64_t number = 0;  ///< number of the record's body in the store
+  std::int64_t event = 0;   ///< number of the record's latest event in the store
 };
 
 struct StoredSample {
-  std::vector<StoredValue> values;    ///< at most one per field
+  std::vector<StoredValue> values;    ///< the sample's values, at most one per field
   std::vector<StoredRecord> records;  ///< records that hold at least one of these values
 };
 
@@ -48,9 +48,9 @@ struct RecordEvent {
 };
 /// A record to add: the values of one sample, and the bytes that contain them.
 struct NewRecord {
-  RecordEvent event;  ///< its record number is not used
+  RecordEvent event;  ///< description of the values; RecordEvent::record is not used
   std::shared_ptr<const char[]> body;
-  std::int64_t bytes = 0;  ///< size of the body
+  std::int64_t bytes = 0;  ///< size of the record's body in bytes
 };
 /// Parses the result of ValueIndex::encode_event(). Throws InputError if the text is malformed.
 [[nodiscard]] RecordEvent parse_record_event(std::string_view text);

@@ -90,7 +90,7 @@ class ValueAnswers final : public ServerCalls {
            {{"stored", head.fields.size() * head.indexes.size()}, {"bytes", received.bytes_of_values()}});
   }
 
-  /// An answer that is being sent.
+  /// An answer with values that is being sent to a client.
   struct Sending {
     FoundValues values;
     InFlight in_flight;

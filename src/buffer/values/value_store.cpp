@@ -62,10 +62,10 @@ struct ValueStore::FoundPlace {
   std::int64_t cut = -1;  // position in Found::cuts; -1 for the whole value
 };
 
-/// Locations of the values of an answer.
+/// Locations of all values that a client requested, and the description of the answer's frame.
 struct ValueStore::Found {
   FrameHead head;
-  std::vector<FoundPlace> places;  // ordered by field, then by index
+  std::vector<FoundPlace> places;  // locations of the values, ordered by field, then by index
   std::vector<ValueCut> cuts;
   std::int64_t bytes = 0;
 };
@@ -142,7 +142,7 @@ bool ValueStore::commit(const Queue::Requests& requests) {
     change.values.apply(index_);
     return true;
   } catch (const LimitError&) {
-    error = std::make_exception_ptr(make_full_error());  // the store has not changed
+    error = std::make_exception_ptr(make_full_error());  // the store did not change, so the index is current
   } catch (...) {
     error = std::current_exception();
     const std::unique_lock lock(index_mutex_);
@@ -168,14 +168,14 @@ FullError ValueStore::make_full_error() const {
 
 /// Returns the maximum number of bytes of capacity that a record uses.
 std::int64_t ValueStore::cost_of(const NewRecord& record) const {
-  constexpr std::int64_t most_of_number = 10;  // maximum bytes of an encoded number
+  constexpr std::int64_t most_of_number = 10;  // maximum size in bytes of a number in an event
   std::int64_t event = 2 * most_of_number;
   for (const RecordEvent::Value& value : record.event.values)
     event += std::ssize(value.field) + most_of_number * (4 + std::ssize(value.form.shape));
   return store_->cost_of(record.bytes) + store_->cost_of_event(event);
 }
 
-/// Returns the numbers of the fields of a record's values. Called only by the writer thread.
+/// Returns the field number of each of the record's values. Called only by the writer thread.
 std::vector<std::uint32_t> ValueStore::assign_field_numbers(const NewRecord& record) {
   std::vector<std::uint32_t> numbers;
   numbers.reserve(record.event.values.size());

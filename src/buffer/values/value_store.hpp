@@ -55,7 +55,7 @@ class FoundValues {
     const ValueCut* cut = nullptr;  // selects a part of `bytes`; null for all bytes
   };
   FrameHead head_;
-  std::vector<Piece> pieces_;  // ordered by field, then by index
+  std::vector<Piece> pieces_;  // the values, ordered by field, then by index
   std::vector<ValueCut> cuts_;
   std::vector<std::shared_ptr<const void>> keepers_;
   std::int64_t bytes_ = 0;
@@ -67,9 +67,9 @@ struct ValueStatus {
   std::string data_loss_risk;  ///< describes which data may be lost; empty if no data can be lost
   std::int64_t indexes = 0;
   std::int64_t values = 0;
-  std::int64_t bytes = 0;     ///< total size of the values
-  std::int64_t used = 0;      ///< bytes of capacity in use
-  std::int64_t capacity = 0;  ///< bytes
+  std::int64_t bytes = 0;     ///< total size of the values, in bytes
+  std::int64_t used = 0;      ///< bytes of the capacity that are in use
+  std::int64_t capacity = 0;  ///< maximum size of the store's content, in bytes
 };
 
 /// Stores the values of samples' fields. An integer index identifies each sample. When a call that changes
@@ -133,7 +133,7 @@ class ValueStore {
   [[nodiscard]] FullError make_full_error() const;
 
   const std::unique_ptr<Store> store_;
-  mutable std::mutex commit_mutex_;        // held during a commit, until the index has the changes
+  mutable std::mutex commit_mutex_;        // held during a commit, until the changes are applied to `index_`
   std::int64_t next_number_ = 1;           // used only by the writer thread
   mutable std::shared_mutex index_mutex_;  // guards `index_` and `must_load_`
   ValueIndex index_;

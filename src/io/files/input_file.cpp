@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::int64_t num_samples = 64;
 constexpr std::int64_t sample_bytes = std::int64_t{16} << 10;
-/// Maximum size of a prefetch request; Linux may truncate larger ones.
+/// Maximum size in bytes of a prefetch request; Linux may truncate larger requests.
 constexpr std::int64_t fetched_bytes = std::int64_t{128} << 10;
 constexpr const char* while_in_use = "Do not modify a file that is in use: write a new one and start again";
 
@@ -62,9 +62,9 @@ std::uint64_t digest_of(std::span<const char> bytes, std::int64_t offset) {
   return digest;
 }
 
-/// Maximum distance between two ranges that are combined into one request to the disk. A request may cost as
-/// much as reading about 16 KiB, and if other ranks read the same file, they probably need the bytes in
-/// between.
+/// Maximum distance in bytes between two ranges that are combined into one request to the disk. A request may
+/// cost as much as reading about 16 KiB, and if other ranks read the same file, they probably need the bytes
+/// between the ranges.
 constexpr std::int64_t gap_bytes = 1 << 16;
 
 }  // namespace
@@ -134,7 +134,7 @@ void InputFile::fill(const Piece& piece) const {
 
 void InputFile::prefetch(ByteRange range) const noexcept {
   if (descriptor_ < 0) return;
-#ifdef POSIX_FADV_WILLNEED  // other systems read the data on demand
+#ifdef POSIX_FADV_WILLNEED  // systems without this hint read the data on demand
   for (; range.begin < range.end; range.begin += fetched_bytes)
     ::posix_fadvise(descriptor_, range.begin, std::min(fetched_bytes, range.size()), POSIX_FADV_WILLNEED);
 #else
@@ -194,7 +194,7 @@ void ReadAhead::start() {
     if (a.file != b.file) return std::less<>()(a.file, b.file);
     return a.range.begin < b.range.begin;
   });
-  std::int64_t spare = max_bytes - bytes_;  // remaining budget for bytes between ranges
+  std::int64_t spare = max_bytes - bytes_;  // number of bytes between ranges that may still be requested
   for (std::size_t first = 0; first < pieces_.size();) {
     ByteRange range = pieces_[first].range;
     std::size_t next = first + 1;

@@ -13,11 +13,11 @@
 
 namespace evenkeel {
 
-/// Metadata of an open file, used to detect changes. Does not include the device number, which differs
-/// between nodes.
+/// Metadata of an open file, used to detect whether the file has changed or ranks have opened different
+/// files. Does not include the device number, which differs between nodes.
 struct FileVersion {
   std::int64_t bytes = 0;
-  std::int64_t modified = 0;  ///< nanoseconds since 1970
+  std::int64_t modified = 0;  ///< time of the last modification, in nanoseconds since 1970
   std::uint64_t inode = 0;
 
   friend constexpr bool operator==(const FileVersion&, const FileVersion&) = default;
@@ -30,8 +30,8 @@ struct FileVersion {
 /// Every error is an IoError naming the file. Reads are local and thread-safe.
 class InputFile {
  public:
-  /// Size of the blocks over which digests are computed. If `b` is a multiple of it, digest({a, c}) ==
-  /// digest({a, b}) + digest({b, c}), so ranks can share the work.
+  /// Size in bytes of the blocks over which digests are computed. If `b` is a multiple of this size,
+  /// digest({a, c}) == digest({a, b}) + digest({b, c}), so ranks can divide the work.
   static constexpr std::int64_t digest_block = std::int64_t{1} << 20;
 
   /// Throws if the file is missing, cannot be read, or is a folder or a pipe.
@@ -82,8 +82,8 @@ class InputFile {
   void require_unchanged() const;
 
   std::string path_;
-  std::string_view content_;  // the content, if the file is in memory
-  int descriptor_ = -1;       // -1 if the file is in memory
+  std::string_view content_;  // content of a file in memory; otherwise empty
+  int descriptor_ = -1;       // descriptor of a file on disk; -1 for a file in memory
   FileVersion version_;
 };
 

@@ -11,7 +11,7 @@
 
 namespace evenkeel {
 
-/// Converts line numbers to names for use in errors. Lines are numbered consecutively over all files.
+/// Converts line numbers to the names of lines in errors. Lines are numbered consecutively over all files.
 class LineNames {
  public:
   /// Names the lines of a single file.

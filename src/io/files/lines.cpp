@@ -12,7 +12,8 @@ namespace evenkeel {
 namespace {
 
 constexpr std::int64_t line_block_bytes = 1 << 20;
-/// Size of the blocks read after the range, where only the rest of one line remains to be read.
+/// Size in bytes of the blocks that are read after the end of the range, where only the rest of the range's
+/// last line is needed.
 constexpr std::int64_t tail_block_bytes = 1 << 16;
 constexpr std::string_view white_space = " \t\r\f\v";
 constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
@@ -22,7 +23,8 @@ class LineCutter {
  public:
   explicit LineCutter(ByteRange range) : range_(range), inside_(range.begin == 0) {}
 
-  /// Returns whether the scan is complete: the range has ended, and the current line starts after it.
+  /// Returns whether the scan is complete: `position` is not before the end of the range, and the current
+  /// line does not start in the range.
   [[nodiscard]] bool is_done(std::int64_t position) const noexcept {
     return !inside_ && position >= range_.end;
   }

@@ -30,8 +30,8 @@ struct LineRef {
 };
 
 struct LineScan {
-  std::vector<LineRef> lines;  ///< lines that are not blank, in order
-  std::int64_t newlines = 0;   ///< number of physical lines that start in the range, including blank ones
+  std::vector<LineRef> lines;  ///< lines that start in the scanned range and are not blank, in order
+  std::int64_t newlines = 0;   ///< number of lines that start in the scanned range, including blank lines
 };
 
 /// Finds the lines whose first byte is in `range`, numbered from 0. The last line may extend past the range.

@@ -17,7 +17,7 @@ namespace evenkeel {
 namespace {
 
 void require_replaceable(const std::filesystem::path& path) {
-  std::error_code ignored;  // if the file cannot be examined, opening it will fail with a better message
+  std::error_code ignored;  // opening a file that cannot be examined fails later, with a better message
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
   if (std::filesystem::is_directory(status))
     throw IoError(path.string(), "is a folder, not a file", "Give the name of a file");

@@ -109,7 +109,7 @@ void unpack_zstd(const InputFile& file, const std::function<void(std::span<const
   const std::unique_ptr<ZSTD_DStream, FreeStream> stream(ZSTD_createDStream());
   if (!stream) throw std::bad_alloc();
   std::vector<char> out(unpacked_block_bytes);
-  std::size_t wanted = 1;  // number of input bytes that zstd expects next; 0 at the end of a frame
+  std::size_t wanted = 1;  // result of ZSTD_decompressStream(): 0 at the end of a frame
   bool is_full = false;    // whether the decoder may have more output without more input
   ZSTD_inBuffer in{nullptr, 0, 0};
   while (true) {

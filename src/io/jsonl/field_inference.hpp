@@ -20,15 +20,15 @@ namespace evenkeel {
 /// Returns whether the value is an integer that float32 cannot represent exactly.
 [[nodiscard]] bool is_integer_inexact_in_float32(const simdjson::dom::element& value);
 
-/// Shape and element type of a value, determined by walking it once.
+/// Shape and element type of a value, determined in one pass over its elements.
 struct Survey {
-  std::vector<std::int64_t> dimensions;  ///< outermost first
+  std::vector<std::int64_t> dimensions;  ///< sizes of the nested lists, outermost first
   /// Number of lists that enclose each leaf. A leaf is a value that is not a list.
   std::optional<std::size_t> leaf_depth;
   std::optional<DType> dtype;
-  bool ragged = false;             ///< lists at the same depth differ in length, or leaves differ in depth
-  bool mixed = false;              ///< both booleans and numbers
-  bool has_wide_integers = false;  ///< has an integer that float32 cannot represent exactly
+  bool ragged = false;             ///< whether lists at the same depth differ in length, or leaves in depth
+  bool mixed = false;              ///< whether the value has both booleans and numbers
+  bool has_wide_integers = false;  ///< whether it has an integer that float32 cannot represent exactly
   std::set<SkipReason> others;     ///< kinds of leaves that are neither numbers nor booleans
 
   /// Adds a value that is nested in `depth` lists. `depth` is 0 for the field's value as a whole.

@@ -20,15 +20,16 @@ namespace evenkeel {
 namespace {
 
 constexpr std::int64_t run_bytes = 1 << 20;
-/// If two lines are at most this far apart, reading the bytes between them is cheaper than another call.
+/// If two lines are at most this many bytes apart, reading the bytes between them is cheaper than another
+/// read.
 constexpr std::int64_t line_gap_bytes = 1 << 12;
 constexpr std::size_t longest_text = 60;
 
 /// Lines of one file that are read with one call.
 class LineBlock {
  public:
-  /// Reads as many of the first `lines` as fit in a block, and returns them. Throws IoError if the file
-  /// cannot be read or has changed.
+  /// Reads the first of these lines, as many as fit in a block, and returns the lines that were read. Throws
+  /// IoError if the file cannot be read or has changed.
   std::span<const LineRef> read(const LineFiles& files, std::span<const LineRef> lines) {
     lines = lines.first(plan_reads(files, lines));
     buffer_.resize(std::max(buffer_.size(), static_cast<std::size_t>(bytes_) + simdjson::SIMDJSON_PADDING));
@@ -70,9 +71,9 @@ class LineBlock {
   }
 
   std::vector<char> buffer_;
-  std::int64_t bytes_ = 0;            // number of bytes used in the buffer
-  std::vector<std::int64_t> starts_;  // start of each line in the buffer
-  std::vector<ByteRange> runs_;       // byte ranges of the file, which are stored back to back in the buffer
+  std::int64_t bytes_ = 0;            // number of bytes of the buffer that are in use
+  std::vector<std::int64_t> starts_;  // offset in the buffer at which each line starts
+  std::vector<ByteRange> runs_;  // ranges of the file to read, which are stored back to back in the buffer
   std::vector<InputFile::Piece> pieces_;
 };
 
@@ -84,7 +85,7 @@ std::string describe_error_position(std::string_view text) {
   } catch (const nlohmann::json::parse_error& error) {
     return " in column " + std::to_string(count_characters(text.substr(0, error.byte)));
   } catch (const nlohmann::json::exception&) {
-    // Other errors, such as a number that is out of range, do not have a position.
+    // nlohmann::json does not report a position for other errors, such as a number that is out of range.
   }
   return {};
 }

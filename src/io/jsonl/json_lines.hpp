@@ -83,17 +83,17 @@ void for_each_json_line(const LineFiles& files, std::span<const LineRef> lines,
 /// A common fault in JSON that programs write: a value that JSON does not allow or that readers cannot
 /// represent.
 struct JsonFault {
-  std::string field;        ///< key in the outermost object; empty if there is none
-  std::string what;         ///< for example "holds NaN"
-  std::int64_t column = 0;  ///< 1-based character column in the line
-  std::string why;          ///< for example "JSON does not have NaN and Infinity"
+  std::string field;  ///< key of the value in the outermost object; empty if the fault is not in a value
+  std::string what;   ///< what is wrong, for example "holds NaN"
+  std::int64_t column = 0;  ///< 1-based character column in the line at which the fault begins
+  std::string why;          ///< rule that is violated, for example "JSON does not have NaN and Infinity"
   std::string hint;
 };
 
-/// Returns the first fault in a line that a parser rejected, or nullopt if the line was rejected for a reason
-/// that is not listed here. Finds words for numbers that are not finite (NaN, Infinity and their short forms,
-/// in upper or lower case, with any sign), numbers beyond 64 bits, halves of surrogate pairs, invalid escapes
-/// and control characters in strings, bytes that are not UTF-8, and byte order marks. O(bytes).
+/// Returns the first common fault in a line that a parser rejected, or nullopt if the line has no fault of
+/// these kinds: words for numbers that are not finite (NaN, Infinity and their short forms, in upper or lower
+/// case, with any sign), numbers beyond 64 bits, halves of surrogate pairs, invalid escapes and control
+/// characters in strings, bytes that are not UTF-8, and byte order marks. O(bytes).
 [[nodiscard]] std::optional<JsonFault> find_json_fault(std::string_view line);
 
 /// Returns the number of characters of a UTF-8 text. Columns in errors are counted in characters. O(bytes).

@@ -25,8 +25,8 @@ namespace evenkeel {
 /// Throws InputError at "PATH:LINE" (1-based) for malformed JSON, a line that is not an object, a repeated
 /// key, missing prompt_ids or response_ids, a token that is not an integer from 0 to 2^63-1, and a field of
 /// the schema that is missing, does not have the number of rows that its kind requires, or has elements that
-/// its dtype cannot represent. Throws IoError if reading fails. `declared` must contain the formats with
-/// which the schema was inferred. O(bytes of the lines); lines that are close together are read with one
+/// the field's dtype cannot represent. Throws IoError if reading fails. `declared` must contain the formats
+/// with which the schema was inferred. O(bytes of the lines); lines that are close together are read with one
 /// call.
 [[nodiscard]] RaggedBatch read_samples(const LineFiles& files, std::span<const LineRef> lines,
                                        const JsonlSchema& schema, const DeclaredFormats& declared = {});

@@ -121,10 +121,10 @@ class Runs {
 
   [[nodiscard]] bool has_carry() const noexcept { return carry_ != 0; }
 
-  /// Returns whether a run has more than 15 digits up to the end of the last block. Sets `wide` if a run has
-  /// more than 7.
+  /// Returns whether a run in the latest block has more than 15 digits so far. Sets `wide` if a run has more
+  /// than 7 digits so far.
   [[nodiscard]] bool has_long_run(bool& wide) const noexcept {
-    // The loop keeps only the bits that at least 7 digits of the same run precede.
+    // The loop keeps only the bits of digits that follow at least 7 other digits of the same run.
     Bits low = before_;
     Bits high = mine_;
     for (const unsigned length : {1U, 2U, 4U}) {
@@ -185,7 +185,8 @@ class ListScan {
     return wrong == 0 && !whole_runs_.has_long_run(list.has_wide) && !power_runs_.has_long_run(is_wide_power);
   }
 
-  /// Returns whether the last block ended outside a number, or within the digits of a whole number.
+  /// Returns whether scan_whole_numbers() can scan the next block: the latest block ended outside a number,
+  /// or within the digits of a whole number.
   [[nodiscard]] bool can_scan_whole_numbers() const noexcept {
     return !after_sign_.has_carry() && !after_point_.has_carry() && !after_exponent_.has_carry() &&
            !after_power_sign_.has_carry() && !fraction_runs_.has_carry() && !power_runs_.has_carry();

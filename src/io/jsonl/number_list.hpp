@@ -7,7 +7,7 @@ namespace evenkeel {
 
 /// Properties of a list of numbers in a JSON text, determined by its syntax alone.
 struct NumberList {
-  const char* end = nullptr;  ///< position after the closing bracket
+  const char* end = nullptr;  ///< end of the list: the byte after its closing bracket
   std::int64_t count = 0;
   bool has_reals = false;      ///< whether a number has a point or an exponent
   bool has_negatives = false;  ///< whether a number has a minus sign
@@ -15,8 +15,8 @@ struct NumberList {
   bool has_wide = false;
 };
 
-/// Number of bytes that must be readable after the scanned text. At least one of the first 16 must be a byte
-/// that cannot continue a list, such as 0.
+/// Number of bytes that must be readable after the text that scan_number_list() scans. At least one of the
+/// first 16 of them must be a byte that cannot continue a list, such as 0.
 inline constexpr std::int64_t number_list_padding = 80;
 
 /// Scans a list, from the byte after its opening bracket, if it is a list of plain numbers: valid JSON,

@@ -64,7 +64,7 @@ bool read_element(const element& value, float& out) {
 /// Copies the values of one line into a field's rows.
 class RowReader {
  public:
-  /// `declared` is the declared format of the field in the line, if any.
+  /// `declared` is the field's declared format; nullopt if the format is not declared.
   RowReader(const JsonLine& line, const FieldSpec& spec, std::optional<LineFormat> declared)
       : line_(line), spec_(spec), declared_(declared) {}
 
@@ -229,7 +229,7 @@ class GrowingColumn {
   FieldSpec spec_;
   Column column_;
   std::int64_t rows_ = 0;
-  std::vector<std::int64_t> counts_;  // rows per line; empty unless the field is counted
+  std::vector<std::int64_t> counts_;  // number of rows of each line; empty unless the field is counted
 };
 
 FieldSpec require_readable(const FieldSpec& spec) {

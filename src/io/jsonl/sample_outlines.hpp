@@ -16,19 +16,20 @@ namespace evenkeel {
 struct SampleOutline {
   LineRef line;
   Uid uid;
-  std::int64_t prompt = 0;    ///< number of tokens
-  std::int64_t response = 0;  ///< number of tokens
-  /// Contains one entry per name in `watched`, in order: the field's value if it is an integer, or the
-  /// minimum value of its runs; nullopt if the field is missing or has a different value.
+  std::int64_t prompt = 0;    ///< number of prompt tokens
+  std::int64_t response = 0;  ///< number of response tokens
+  /// One entry per field name in `watched` (see outline_samples()), in order: the field's value if it is an
+  /// integer; the minimum value if it is a list of runs; nullopt if the field is missing or has another
+  /// value.
   std::vector<std::optional<std::int64_t>> least;
 };
 
 struct SampleOutlines {
   JsonlSchema schema;
-  std::vector<SampleOutline> samples;  ///< one per line that is not blank
+  std::vector<SampleOutline> samples;  ///< outlines of the samples, one per line that is not blank
 };
 
-/// Number of bytes after the text that must be readable and must be zero.
+/// Number of bytes after the text of outline_samples() that must be readable and must be zero.
 inline constexpr std::size_t outline_padding = 128;
 
 /// Reads the outlines of rollouts from text in memory. This is much faster than parsing, because most values

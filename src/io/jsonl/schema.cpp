@@ -31,7 +31,7 @@ JsonlSchema schema_of_line(const JsonLine& line, const RolloutLine& rollout,
   return schema;
 }
 
-/// One side of a conflict: a property, and the line that has this property.
+/// One side of a conflict between two lines: a property of a field, and the line that has this property.
 struct Claim {
   std::string what;
   std::int64_t line = 0;
@@ -47,8 +47,9 @@ struct Claim {
                    "Give every line the same fields, of one kind and shape");
 }
 
-/// Returns the line that determined a merged property: the line of the side that shows the property, or the
-/// earlier line if both sides or neither side shows it.
+/// Returns the line that determined a property when fields `a` and `b` are merged, given the lines that
+/// determined it in each field: the line of the field that shows the merged property, or the earlier line if
+/// both fields or neither field shows it.
 std::int64_t deciding_line(bool a_shows, std::int64_t a, bool b_shows, std::int64_t b) {
   if (a_shows != b_shows) return a_shows ? a : b;
   return std::min(a, b);

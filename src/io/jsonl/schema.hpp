@@ -33,7 +33,7 @@ enum class SkipReason : std::uint8_t {
 struct FieldOrigin {
   std::int64_t kind = 0;
   std::int64_t trailing = 0;
-  std::int64_t dtype = 0;  ///< if both integers and reals occur, the line of the first real
+  std::int64_t dtype = 0;  ///< if both integers and real numbers occur, the line of the first real number
 
   friend bool operator==(const FieldOrigin&, const FieldOrigin&) = default;
 };
@@ -47,15 +47,16 @@ struct FieldOrigin {
 struct JsonlSchema {
   /// Whether no lines have been seen yet; such a schema is the identity element of merge().
   bool empty = true;
-  std::int64_t first_line = 0;       ///< lowest number of the lines seen
-  std::vector<FieldSpec> fields;     ///< sorted by name; dtypes are bool, int64 and float32
-  std::vector<FieldOrigin> origins;  ///< one per field
+  std::int64_t first_line = 0;       ///< lowest number of the lines seen so far
+  std::vector<FieldSpec> fields;     ///< specs of the fields, sorted by name; dtypes: bool, int64 and float32
+  std::vector<FieldOrigin> origins;  ///< for each field, the lines that determined its properties
   /// Fields whose kind may be token or response_token. All prompts so far were empty, so both kinds would
   /// have the same number of rows.
   std::set<std::string> kind_open;
   /// Fields without any element so far, so their dtype and trailing dimensions are open.
   std::set<std::string> element_open;
-  std::map<std::string, std::set<SkipReason>> ignored;  ///< names whose values do not form fields, and why
+  /// Keys whose values do not form fields, with the reasons.
+  std::map<std::string, std::set<SkipReason>> ignored;
   /// Fields with an integer that float32 cannot represent exactly, each with the first line that has such an
   /// integer. All values of these fields must be integers.
   std::map<std::string, std::int64_t> wide_integers;
@@ -123,7 +124,8 @@ struct FieldView {
   FieldOrigin origin;
   bool kind_open = false;
   bool element_open = false;
-  std::optional<std::int64_t> wide_integer = {};  ///< first line with an integer that float32 would round
+  /// Number of the first line with an integer that float32 would round; nullopt if there is none.
+  std::optional<std::int64_t> wide_integer = {};
 };
 
 /// Appends an entry. Call this in ascending order of the fields' names.

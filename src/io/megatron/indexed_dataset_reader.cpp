@@ -13,9 +13,10 @@ namespace evenkeel {
 namespace {
 
 constexpr std::size_t sequences_a_block = 64;
-// Few enough to keep the data of one read in the cache until it is widened to 64 bits.
+// Maximum number of runs in one read. The data of one read should remain in the cache until it is widened to
+// 64 bits.
 constexpr std::size_t runs_a_read = 16;
-constexpr std::int64_t numbers_a_read = std::int64_t{1} << 17;  // 1 MiB
+constexpr std::int64_t numbers_a_read = std::int64_t{1} << 17;  // 1 MiB of 64-bit numbers
 constexpr std::int64_t length_bytes = sizeof(std::int32_t);
 constexpr std::int64_t offset_bytes = sizeof(std::int64_t);
 
@@ -47,9 +48,9 @@ std::string byte_position_text(std::int64_t offset) {
   return " (at byte " + std::to_string(offset) + ")";
 }
 
-/// Widens the narrow numbers in the last bytes of `values` to 64 bits, in place and from front to back.
-/// Writing number i never overwrites number i + 1, which has not been read yet. Returns whether any number is
-/// negative.
+/// Widens numbers to 64 bits in place. On entry, the last bytes of `values` contain the narrow numbers; on
+/// return, `values` contains the wide numbers. Goes from front to back, so writing number i never overwrites
+/// numbers that have not been read yet. Returns whether any number is negative.
 template <typename Narrow>
 bool widen(std::span<std::int64_t> values) {
   char* const bytes = reinterpret_cast<char*>(values.data());

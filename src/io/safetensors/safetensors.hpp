@@ -19,7 +19,7 @@ namespace evenkeel {
 struct TensorView {
   std::string name;
   DType dtype = DType::int64;
-  std::vector<std::int64_t> shape;  ///< empty for a scalar
+  std::vector<std::int64_t> shape;  ///< dimensions, outermost first; empty for a scalar
   std::span<const std::byte> bytes;
 };
 

@@ -21,7 +21,7 @@ struct StoredTensor {
   std::string name;
   std::vector<std::int64_t> shape;
   std::string stored;          ///< name of the element type in the file, such as "U16" or "F8_E4M3"
-  std::optional<DType> dtype;  ///< lossless type for reading; nullopt if columns have no such type
+  std::optional<DType> dtype;  ///< type in which elements are read without loss; nullopt if there is none
 
   /// Returns the first dimension, or 1 for a scalar.
   [[nodiscard]] std::int64_t rows() const noexcept { return shape.empty() ? 1 : shape.front(); }
@@ -70,7 +70,7 @@ class TensorFile {
 
   InputFile file_;
   std::vector<StoredTensor> tensors_;
-  std::vector<std::int64_t> begins_;  // per tensor, in bytes from the start of the file
+  std::vector<std::int64_t> begins_;  // offset of each tensor's data, in bytes from the start of the file
   std::map<std::string, std::string> metadata_;
 };
 

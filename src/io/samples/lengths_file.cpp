@@ -55,7 +55,7 @@ class CsvLine {
   [[nodiscard]] std::vector<std::string> values() {
     std::vector<std::string> values{next()};
     while (!rest_.empty()) {
-      rest_.remove_prefix(1);  // the comma
+      rest_.remove_prefix(1);  // removes the comma
       values.push_back(next());
     }
     return values;
@@ -157,7 +157,7 @@ class CsvColumns {
 
  private:
   static void require_unique(std::vector<std::string> header, const std::string& where) {
-    std::erase(header, "");  // spreadsheets write extra columns without content
+    std::erase(header, "");  // ignore the empty columns that some spreadsheets add
     std::ranges::sort(header);
     const auto twice = std::ranges::adjacent_find(header);
     if (twice != header.end())
@@ -184,7 +184,7 @@ class CsvColumns {
 struct Table {
   std::vector<FileLengths> rows;
   std::vector<Uid>* uids = nullptr;
-  std::string_view name = {};  ///< name of the column of integers
+  std::string_view name = {};  ///< name of the column or key from which integers are read
   std::vector<std::int64_t>* integers = nullptr;
 };
 

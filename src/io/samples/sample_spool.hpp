@@ -59,7 +59,8 @@ class SampleSpool {
   std::vector<SampleShape> samples_;
   std::vector<FieldSpec> specs_;
   std::vector<SpooledBytes> columns_;
-  std::vector<std::vector<std::int64_t>> counts_;  // by field; empty if the field does not count its rows
+  // For each field, the number of rows of each sample; empty unless the field is counted.
+  std::vector<std::vector<std::int64_t>> counts_;
 };
 
 }  // namespace evenkeel

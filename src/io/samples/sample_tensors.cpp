@@ -51,7 +51,7 @@ std::vector<std::int64_t> SampleTensors::prompt_lengths_of(RowRange samples) con
   if (samples.begin == 0 && offsets.front() != 0)
     fail(*prompt_offsets_, "begins at " + std::to_string(offsets.front()) + "; it must begin at 0");
   for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
-    // Invalid lengths become -1 and are reported together with the sample.
+    // Invalid prompt lengths become -1, which ragged_lengths() or padded_lengths() reports with the sample.
     const bool falls = offsets[i] < 0 || offsets[i + 1] < offsets[i];
     offsets[i] = falls ? -1 : offsets[i + 1] - offsets[i];
   }
@@ -391,7 +391,8 @@ void SampleTensors::find_prompts() {
     fail(*found, "must have " + format_plain_count(rows, "element") + " for " +
                      format_plain_count(num_samples_, "sample"));
   if (is_padded()) return;
-  std::uint64_t sum = 0;  // invalid lengths are reported together with their samples
+  // Sum of the prompt lengths. It may be wrong if lengths are invalid, which lengths() reports later.
+  std::uint64_t sum = 0;
   for (RowRange part{0, 0}; part.begin < num_samples_; part.begin = part.end) {
     part.end = std::min(num_samples_, part.begin + rows_per_block);
     for (const std::int64_t prompt : prompt_lengths_of(part)) sum += static_cast<std::uint64_t>(prompt);
@@ -399,9 +400,10 @@ void SampleTensors::find_prompts() {
   response_rows_ = static_cast<std::int64_t>(static_cast<std::uint64_t>(at(tokens_).rows()) - sum);
 }
 
-/// Determines the width of the responses, which are the last columns, from tensors that contain only
-/// responses or only prompts. Without such tensors, uses the response mask: its width if it is narrower than
-/// the tokens, otherwise its first set value.
+/// Determines the number of columns of the responses, which are the last columns, from tensors that contain
+/// only responses or only prompts. If there are no such tensors, uses the response mask: its width if the
+/// mask is narrower than the tokens. Otherwise, the response of each sample begins at the mask's first set
+/// value.
 void SampleTensors::find_response_width() {
   const auto width_of = [&](std::string_view name) -> std::optional<std::int64_t> {
     const auto found = file_->find(name);

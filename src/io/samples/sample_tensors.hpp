@@ -75,7 +75,7 @@ class SampleTensors {
   [[nodiscard]] const TensorFile& file() const noexcept { return *file_; }
   [[nodiscard]] std::int64_t num_samples() const noexcept { return num_samples_; }
   [[nodiscard]] bool is_padded() const noexcept { return mask_.has_value(); }
-  /// Returns the fields sorted by name, without input_ids.
+  /// Returns the specs of the fields, sorted by name, without input_ids.
   [[nodiscard]] const std::vector<FieldSpec>& fields() const noexcept { return specs_; }
   /// Returns whether any sample has a row of a field. `field` is an index in fields().
   [[nodiscard]] bool has_rows(std::size_t field) const noexcept;
@@ -113,8 +113,8 @@ class SampleTensors {
   struct Field {
     std::size_t tensor = 0;
     FieldKind kind = FieldKind::token;
-    std::size_t row_bytes = 0;  // size of one row of a sample
-    // Number of columns of a padded tensor, which belong to the last columns of the tokens.
+    std::size_t row_bytes = 0;  // size in bytes of one of the field's rows
+    // Number of columns of a padded tensor. They correspond to the last columns of the token tensor.
     std::int64_t columns = 0;
     SampleRows samples{};   // rows of each sample, if the field is counted
     std::int64_t axes = 0;  // number of axes of a padded tensor [samples, axes, columns]; 0 for other shapes
@@ -156,22 +156,23 @@ class SampleTensors {
 
   std::unique_ptr<const TensorFile> file_;
   std::int64_t num_samples_ = 0;
+  // Members of type std::size_t, from here on, are indexes of tensors in file_->tensors().
   std::size_t tokens_ = 0;
-  std::optional<std::size_t> offsets_;  // offsets of ragged samples
-  std::optional<std::size_t> mask_;     // mask of padded samples
+  std::optional<std::size_t> offsets_;  // tensor with the offsets of ragged samples
+  std::optional<std::size_t> mask_;     // tensor with the attention mask of padded samples
   std::optional<std::size_t> prompt_lengths_;
   std::optional<std::size_t> prompt_offsets_;
   std::optional<std::size_t> uid_;
-  std::optional<std::size_t> uid_offsets_;  // offsets of uids that are strings
+  std::optional<std::size_t> uid_offsets_;  // tensor with the offsets of uids, if they are strings
   SampleRows uid_bytes_;                    // byte range of each sample's uid, if uids are strings
-  std::int64_t width_ = 0;                  // number of columns of padded samples
-  // Number of columns of the responses, which are the last columns of padded samples.
+  std::int64_t width_ = 0;                  // number of columns of the token tensor of padded samples
+  // Number of columns of the responses of padded samples, which are the last columns; nullopt if unknown.
   std::optional<std::int64_t> response_width_;
-  // Mask whose first set column is the beginning of the response.
+  // Mask whose first set column in each sample is the beginning of the response; nullopt if it is not needed.
   std::optional<std::size_t> response_begins_;
-  std::int64_t response_rows_ = 0;  // number of rows of all ragged responses
-  FieldKinds told_;                 // the kinds that the file declares
-  std::vector<Field> fields_;       // in the order of specs_
+  std::int64_t response_rows_ = 0;  // total number of response tokens of ragged samples
+  FieldKinds told_;                 // kinds of fields that the file declares, by name
+  std::vector<Field> fields_;       // one per field, in the order of specs_
   std::vector<FieldSpec> specs_;
   std::vector<std::pair<std::string, std::string>> left_out_;
   std::vector<std::string> undecided_;

@@ -17,7 +17,7 @@ namespace evenkeel {
 /// Formats in which samples can be written.
 enum class SampleFormat : std::uint8_t {
   jsonl,        ///< rollouts, one JSON object per line
-  safetensors,  ///< ragged: values and offsets
+  safetensors,  ///< ragged tensors: the concatenated values of all samples, and the samples' offsets
   megatron,     ///< the two files of an indexed dataset; tokens only
   lengths,      ///< a table of prompt and response lengths (.csv)
 };

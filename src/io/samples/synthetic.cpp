@@ -30,8 +30,8 @@ enum class Purpose : std::uint64_t {
 };
 
 /// Generates random numbers by SplitMix64. The state is computed from a counter, so any number of a sequence
-/// can be computed in constant time. A sequence is identified by the seed, the purpose, and the number of its
-/// prompt or sample.
+/// can be computed in constant time. A sequence is identified by the seed, the purpose, and the number of the
+/// prompt or sample for which the numbers are drawn.
 class Draws {
  public:
   Draws(std::uint64_t seed, Purpose purpose, std::int64_t index)
@@ -146,7 +146,7 @@ float normalized_reward(const SyntheticSpec& spec, SampleId id) {
     sum += static_cast<double>(reward_of(spec, SampleId{first + i}));
   }
   const double mean = sum / static_cast<double>(spec.group_size);
-  const double variance = mean * (1 - mean);  // the variance of zeros and ones
+  const double variance = mean * (1 - mean);  // because each reward is 0 or 1
   if (variance == 0) return 0;
   return static_cast<float>((static_cast<double>(reward_of(spec, id)) - mean) / std::sqrt(variance));
 }

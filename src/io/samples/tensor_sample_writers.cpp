@@ -21,8 +21,8 @@ class KeptUids {
  public:
   explicit KeptUids(const std::filesystem::path& path) : path_(path) {}
 
-  /// Adds uids. If tensors cannot store one of them, drops the uids of all samples if `any_room` is set, and
-  /// otherwise throws InputError.
+  /// Adds uids. If tensors cannot store one of them, drops the uids of all samples if `any_room` is true;
+  /// otherwise, throws InputError.
   void add(std::span<const SampleShape> samples, std::span<const Uid> uids, bool any_room) {
     for (std::size_t i = 0; i < uids.size() && !are_lost_; ++i) {
       const std::string why = reason_not_storable(uids[i]);
@@ -74,7 +74,7 @@ class KeptUids {
   }
 
   std::filesystem::path path_;
-  std::optional<std::size_t> kind_;  // index, in the variant Uid, of the type of all uids so far
+  std::optional<std::size_t> kind_;  // Uid::index() of all uids so far; nullopt before the first uid
   bool are_lost_ = false;
   std::vector<std::int64_t> numbers_;
   std::optional<SpooledBytes> texts_;

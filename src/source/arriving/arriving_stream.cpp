@@ -69,8 +69,8 @@ void require_same_rules(const ArrivalSettings& wanted, const stream::StreamSetti
   require_same_rule<OnStale>("on_stale", wanted.on_stale, has.on_stale, url, word);
 }
 
-/// Logs a note if the job sets a ticket deadline that differs from the buffer's. The buffer's deadline
-/// applies. It concerns only producers; steps do not depend on it.
+/// Logs a note if the job sets a ticket deadline that differs from the buffer's deadline, which applies. This
+/// is not an error, since tickets concern only producers and steps do not depend on the deadline.
 void note_other_ticket_deadline(const ArrivalSettings& wanted, const stream::StreamSettings& has,
                                 const std::string& url) {
   if (!wanted.ticket_deadline || *wanted.ticket_deadline == has.ticket_deadline) return;
@@ -80,7 +80,7 @@ void note_other_ticket_deadline(const ArrivalSettings& wanted, const stream::Str
                   *wanted.ticket_deadline, url, has.ticket_deadline));
 }
 
-/// Throws ConfigError if the job declares a field's format that differs from the buffer's.
+/// Throws ConfigError if the job declares a different format for a field than the buffer.
 void require_same_formats(const DeclaredFormats& wanted, const DeclaredFormats& has, const std::string& url) {
   for (const auto& [name, format] : wanted) {
     const auto known = has.find(name);
@@ -126,8 +126,8 @@ Acceptance make_acceptance(const Config& config, std::span<const PlanSettings> p
 }
 
 /// Sets the loss mask of masked samples to 0. If there is no loss mask, first adds a mask of ones, with one
-/// value per response token. `arrivals` has the arrival number of each sample of the batch; `masked` has
-/// those of the masked samples, in ascending order.
+/// value per response token. `arrivals` has the arrival number of each sample of the batch. `masked` has the
+/// arrival numbers of the masked samples, in ascending order.
 void set_loss_masks(RaggedBatch& batch, std::span<const std::int64_t> arrivals,
                     std::span<const std::int64_t> masked) {
   if (find_loss_mask(batch) == nullptr) {
@@ -146,7 +146,7 @@ void set_loss_masks(RaggedBatch& batch, std::span<const std::int64_t> arrivals,
 }  // namespace
 
 struct ArrivingStream::Parts {
-  /// Data that the first reader broadcasts to the others.
+  /// Data about the buffer that the first reader broadcasts to the other readers.
   struct OpenedBuffer {
     std::string url;
     std::string token;
@@ -175,13 +175,15 @@ struct ArrivingStream::Parts {
   int reader = 0;
   int num_readers = 1;
   std::vector<StreamSource> told;
-  std::unique_ptr<OwnBuffer> own;  // only on the first reader, and only if the job has its own buffer
+  // The job's own buffer; null on the other readers, and if the job uses an external buffer.
+  std::unique_ptr<OwnBuffer> own;
   OpenedBuffer opened;
-  std::optional<stream::StreamSettings> rules_of_buffer;  // only on the first reader
-  std::optional<FormingRules> rules;                      // only on the first reader
-  std::optional<Heartbeats> heartbeats;                   // only on the first reader
+  // The next three members are set only on the first reader.
+  std::optional<stream::StreamSettings> rules_of_buffer;
+  std::optional<FormingRules> rules;
+  std::optional<Heartbeats> heartbeats;
   std::vector<PlanSettings> passes;
-  std::int64_t longest = 0;  // longest sample that the filter keeps, in tokens
+  std::int64_t longest = 0;  // maximum length of a sample that the filter keeps, in tokens
   std::atomic<bool> must_stop{false};
   std::atomic<bool> has_ended{false};    // whether no more steps will be formed
   std::optional<StepsOfBuffer> steps;    // used by the reading thread

@@ -15,7 +15,8 @@
 namespace evenkeel {
 
 /// A stream of samples that arrive in a buffer while the job trains. The first reader forms each step and
-/// records it in the buffer, where the other readers wait for it. Every rank then fetches its own share.
+/// records it in the buffer. The other readers wait until the step is recorded. Every reader then fetches its
+/// own share of the step's samples.
 class ArrivingStream final : public ReadingStream {
  public:
   ArrivingStream(const Communicator& readers, const Config& config);

@@ -9,7 +9,8 @@ namespace evenkeel {
 namespace {
 
 constexpr std::chrono::seconds between_beats{2};
-// Kept short, since the destructor may wait for two calls: a heartbeat in progress and leave().
+// Time limit for an answer. It is short, since the destructor may wait for two calls: a heartbeat in progress
+// and leave().
 constexpr std::chrono::seconds longest_answer{2};
 
 }  // namespace
@@ -29,8 +30,8 @@ Heartbeats::~Heartbeats() {
   try {
     client_.leave();
   } catch (const std::exception&) {
-    // Either another job has fenced this one, or the buffer cannot be reached. In the latter case, the buffer
-    // considers the job gone after a timeout.
+    // Ignore the error. Either another job has fenced this one, or the buffer cannot be reached. In the
+    // latter case, the buffer allows another job to begin after a timeout.
   }
 }
 

@@ -8,9 +8,9 @@
 
 namespace evenkeel {
 
-/// Reports to a buffer every two seconds that the job is alive, so that no other job can begin in this
-/// buffer. When this object is destroyed, the job leaves the buffer. If the job is killed, the buffer
-/// considers it gone after a timeout.
+/// Reports to a buffer every two seconds that the job is alive, so that another job cannot begin in this
+/// buffer. When this object is destroyed, the job leaves the buffer. If the job is killed, the buffer allows
+/// another job to begin after a timeout.
 class Heartbeats {
  public:
   explicit Heartbeats(JobClient client);

@@ -34,7 +34,8 @@ stream::StreamSettings rules_of(const ArrivalSettings& settings) {
   return rules;
 }
 
-/// Precondition: `settings.listen` is valid, which is checked when the configuration is read.
+/// Returns the settings of the buffer's server. Precondition: `settings.listen` is valid, which is checked
+/// when the configuration is read.
 ServerSettings server_settings_of(const ArrivalSettings& settings, const std::string& token) {
   ServerSettings server;
   const HostPort listen = parse_host_port(settings.listen).value();

@@ -32,7 +32,7 @@ class OwnBuffer {
 
  private:
   std::unique_ptr<Parts> parts_;
-  std::unique_ptr<Spool> spool_;  // destroyed before the server to which it sends
+  std::unique_ptr<Spool> spool_;  // sends files to the server, so it is destroyed before the server
 };
 
 }  // namespace evenkeel

@@ -18,7 +18,9 @@ WaitingNotes& notes_destination() {
 }
 
 constexpr std::chrono::seconds next_note{30};
-constexpr std::chrono::seconds first_note_without_buffer{1};  // longer than a quick restart of the buffer
+// Time for which the buffer must be unreachable before a note is sent. It is longer than a quick restart of
+// the buffer.
+constexpr std::chrono::seconds first_note_without_buffer{1};
 constexpr std::chrono::milliseconds shortest_pause{50};
 constexpr std::chrono::milliseconds longest_pause{2000};
 

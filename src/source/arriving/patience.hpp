@@ -16,20 +16,21 @@ namespace evenkeel {
 /// buffer. May be called from any thread.
 using WaitingNotes = std::function<void(const std::string& line)>;
 
-/// Sets this process's callback for such lines, for example one that writes to its log. By default, the lines
-/// are written to standard error. Call this before creating the first stream.
+/// Sets this process's callback for waiting notes, for example a callback that writes to the process's log.
+/// By default, the notes are written to standard error. Call this before creating the first stream.
 void set_waiting_notes_destination(WaitingNotes notes);
 
-/// Passes a line to the callback that send_waiting_notes_to() set; by default, writes it to standard error.
+/// Passes a line to the callback that set_waiting_notes_destination() set; by default, writes it to standard
+/// error.
 void send_waiting_note(const std::string& line);
 
 /// Data about a step that cannot be formed yet, for messages.
 struct UnformedStep {
   std::int64_t step = 0;
   std::int64_t needed = 0;                          ///< number of groups that the step needs
-  std::int64_t ready = 0;                           ///< number of ready groups
+  std::int64_t ready = 0;                           ///< number of groups that are ready to be put into a step
   std::int64_t open = 0;                            ///< number of groups that still lack samples or fields
-  std::optional<double> seconds_since_last_sample;  ///< nullopt if no sample has arrived
+  std::optional<double> seconds_since_last_sample;  ///< nullopt if none has arrived
   OutstandingTickets tickets;
   std::string full{};  ///< why the buffer refuses samples; empty if it accepts them
   std::map<std::string, std::int64_t> missing_fields{};  ///< number of samples that lack each late field
@@ -41,7 +42,7 @@ struct UnformedStep {
 class Patience {
  public:
   /// `most` is the time limit in seconds; unlimited if unset. `where` is the address of the buffer. If
-  /// `tells` is true, this object reports what it is waiting for (note_waiting).
+  /// `tells` is true, this object sends notes about what the rank is waiting for (send_waiting_note()).
   Patience(std::optional<double> most, std::string where, bool tells)
       : most_(most), where_(std::move(where)), tells_(tells) {}
 
@@ -65,7 +66,8 @@ class Patience {
   std::optional<Clock::time_point> lost_;
   std::chrono::milliseconds pause_{};
 
-  // Together with the duration of one poll, this delays the first note by at most 10 seconds.
+  // Minimum time before the first note. With the duration of one poll added, the first note is sent after at
+  // most 10 seconds.
   static constexpr std::chrono::seconds first_note{8};
 };
 

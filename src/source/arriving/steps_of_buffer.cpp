@@ -21,9 +21,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds one_wait{2};  // duration of one poll, after which must_stop_ is checked
 constexpr std::chrono::seconds no_wait{0};
 constexpr std::chrono::milliseconds first_pause{50};
-constexpr int max_tries = 3;                       // number of attempts of try_briefly()
-constexpr std::chrono::seconds longest_moment{2};  // answer timeout of ShortTimeout
-// Maximum number of failed attempts to form one step (changes_).
+constexpr int max_tries = 3;                       // maximum number of attempts of try_briefly()
+constexpr std::chrono::seconds longest_moment{2};  // time limit for an answer that a ShortTimeout sets
+// Maximum number of failed attempts to form one step (StepsOfBuffer::changes_).
 constexpr int max_changes = 100;
 
 /// Shortens a client's answer timeout for the lifetime of this object.
@@ -104,7 +104,7 @@ template <typename Call>
 auto StepsOfBuffer::retry_until_reached(Patience& patience, Call&& call) {
   const Waiting waiting("samples of producers", WaitFor::producers);
   while (true) {
-    if (must_stop_) throw_end_of_samples();  // the trainer has stopped, and does not need the answer
+    if (must_stop_) throw_end_of_samples();  // the trainer has stopped, so it does not need the step
     try {
       if constexpr (std::is_void_v<decltype(call())>) {
         call();
@@ -148,7 +148,7 @@ void StepsOfBuffer::record_step_figures(const stream::FormedStep& step, double w
   }
 }
 
-// Best effort: if this report is lost, the time limits of the waiting ranks still apply.
+// Ignores errors: if this report is lost, the waiting ranks fail when their own time limits expire.
 void StepsOfBuffer::abandon_step(std::int64_t number, const std::string& why) noexcept {
   try {
     const ShortTimeout hurry(client_);
@@ -180,7 +180,7 @@ stream::FormedStep StepsOfBuffer::form(std::int64_t number, const FormingRules& 
   Patience patience = this->patience(true);
   JobStep come = poll_step(number, no_wait, patience);
   if (come.step) return *std::move(come.step);
-  if (!come.failure.empty()) abandon_step(number, "");  // clears an earlier failure
+  if (!come.failure.empty()) abandon_step(number, "");  // withdraws the report of an earlier failure
   if (rules.publishes_steps) publish(number);
   // With max_staleness, urgent groups may be anywhere in the queue. Otherwise, only the window at the front
   // of the queue is needed.
@@ -243,8 +243,8 @@ RaggedBatch StepsOfBuffer::read(std::span<const std::int64_t> arrivals) {
   return parse_samples(lines, arrivals, *schema_, formats_);
 }
 
-// The trainer calls this between two steps. All calls but the first make only a few quick attempts, since the
-// next step may not need the buffer.
+// The trainer calls this between two steps. Except in the first call, makes only a few quick attempts to
+// reach the buffer, since the trainer should not wait and the next step may not need the buffer.
 ArrivalFigures StepsOfBuffer::figures() {
   const auto ask = [&] { figures_ = figures_of(nlohmann::json::parse(client_.status())); };
   if (!figures_) {

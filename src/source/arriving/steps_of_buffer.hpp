@@ -27,8 +27,8 @@ struct BufferAccess {
   std::string url;
   std::string token{};
   std::filesystem::path ca{};
-  std::optional<double> patience{};  ///< time limit in seconds; unlimited if unset
-  JobPass pass{};                    ///< identity of the job, after it has begun
+  std::optional<double> patience{};  ///< time limit for retries in seconds; unlimited if unset
+  JobPass pass{};                    ///< identity of the job; empty before the job has begun
 };
 
 /// Rules by which a job forms steps.
@@ -38,7 +38,7 @@ struct FormingRules {
   PlanSettings plan{};            ///< settings of the job's costliest pass
   bool publishes_steps = true;    ///< whether to publish the number of each step as its policy version
   bool drops_empty = false;       ///< whether to drop samples without tokens
-  /// Drop samples with more tokens than this; nullopt to keep all.
+  /// Maximum number of tokens of a sample that is not dropped; nullopt to keep samples of any length.
   std::optional<std::int64_t> drops_above{};
 };
 
@@ -46,8 +46,8 @@ struct FormingRules {
 /// readers wait until a step is recorded in the buffer.
 ///
 /// Local; not thread-safe. If the buffer cannot be reached, calls retry for the configured time
-/// (BufferAccess::patience). The reader that forms steps reports what it is waiting for (note_waiting) after
-/// 10 seconds without enough samples, or after the buffer has been unreachable for one second.
+/// (BufferAccess::patience). The reader that forms steps reports what it is waiting for (send_waiting_note())
+/// after 10 seconds without enough samples, or after the buffer has been unreachable for one second.
 class StepsOfBuffer {
  public:
   /// Another thread can end waiting by setting `must_stop`, which must outlive this object.
@@ -107,10 +107,10 @@ class StepsOfBuffer {
   const std::atomic<bool>& must_stop_;
   JobClient client_;
   DeclaredFormats formats_;
-  std::optional<JsonlSchema> schema_;      // set when the first samples are read
-  std::optional<ArrivalFigures> figures_;  // latest known figures
+  std::optional<JsonlSchema> schema_;      // schema of the buffer's samples; nullopt until read() is called
+  std::optional<ArrivalFigures> figures_;  // latest figures that the buffer has reported
   bool are_figures_current_ = true;
-  mutable std::mutex steps_mutex_;  // guards the next two members
+  mutable std::mutex steps_mutex_;  // guards `staleness_` and `waited_`
   std::map<std::int64_t, std::int64_t> staleness_;
   double waited_ = 0;
 

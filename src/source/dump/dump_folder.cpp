@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 constexpr const char* marker_name = "evenkeel-run.json";
 constexpr std::int64_t longest_marker = std::int64_t{1} << 20;
 
-/// Returns the folder of a place along dp and cp. It contains the folders of the place's tensor-parallel
-/// ranks.
+/// Returns the folder of the part's place along dp and cp, which contains the folders of the place's
+/// tensor-parallel ranks.
 fs::path place_folder(const fs::path& folder, const DumpedPart& part) {
   const int cp = std::max(1, part.cp);
   return dumped_place_folder(folder, part.step, {.cp = part.place % cp, .dp = part.place / cp}, part.cp == 0);
@@ -140,8 +140,8 @@ class StepLister {
     groups_[group].emplace(rank, part);
   }
 
-  /// Returns the group that runs a part, and the part's rank in the group. With a fixed CP size, both follow
-  /// from the place.
+  /// Returns the context group that runs the part's micro-batch, and the part's rank in the group. With a
+  /// fixed CP size, both follow from DumpedPart::place; otherwise, they are read from the part's file.
   [[nodiscard]] DumpedContext context_of(const DumpedPart& part) const {
     if (!schema_.flexible)
       return {part.place / part.cp * part.cp, part.cp, part.place % part.cp, part.number};

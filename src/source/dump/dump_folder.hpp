@@ -17,8 +17,8 @@ struct DumpedPart {
   /// Number of the micro-batch among the rank's micro-batches in this step; also the number in the file's
   /// name.
   std::int64_t number = 0;
-  std::int32_t place = 0;  ///< position along dp and cp (DataPlace)
-  std::int32_t cp = 0;     ///< cp of the mesh; 0 if groups have different sizes
+  std::int32_t place = 0;  ///< place of the rank along dp and cp (DataPlace)
+  std::int32_t cp = 0;     ///< size of the mesh along cp; 0 if context groups may have different sizes
   std::int32_t stages = 1;
   std::int32_t size = 1;  ///< number of parts of the micro-batch: the size of its context group
 };
@@ -65,7 +65,7 @@ void require_matching_place(const DumpSchema& schema, const DumpedPart& part, st
 }
 
 /// Returns the folder of a place along dp and cp: DIR/step-000000/dp-000/cp-000, or DIR/step-000000/data-000
-/// if groups have different sizes.
+/// if context groups may have different sizes.
 [[nodiscard]] inline std::filesystem::path dumped_place_folder(const std::filesystem::path& dir,
                                                                std::int64_t step, const GridPoint& place,
                                                                bool flexible) {

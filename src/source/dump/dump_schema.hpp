@@ -27,7 +27,8 @@ struct DumpedField {
   friend bool operator==(const DumpedField&, const DumpedField&) = default;
 };
 
-/// The group of ranks that run a micro-batch, one rank of the group, and the micro-batch's number.
+/// A rank's file in terms of the context group that runs its micro-batch: the group, the rank's position in
+/// the group, and the micro-batch's number.
 struct DumpedContext {
   std::int64_t first = 0;  ///< place along dp and cp (DataPlace) of the group's first rank
   std::int64_t size = 1;
@@ -45,10 +46,10 @@ struct DumpSchema {
 
   std::int64_t step = 0;
   std::int64_t samples = 0;  ///< number of samples in the step, over all ranks
-  std::string profile;       ///< profile of the pass
+  std::string profile;       ///< name of the profile with which the step was planned
   bool flexible = false;     ///< whether mesh.cp is flexible, so micro-batches may have different groups
   GridPoint mesh{1, 1, 1, 1};
-  GridPoint place;  ///< place of the rank that wrote the file
+  GridPoint place;  ///< coordinates in the mesh of the rank that wrote the file
   /// Number of ranks that write to the same folder. May be less than the number of all ranks, since nodes may
   /// have separate folders.
   std::int64_t writers = 1;
@@ -56,7 +57,7 @@ struct DumpSchema {
   std::int64_t micro_batch = 0;    ///< index of this file among the rank's files in this step
   DumpedContext context;
   CpLayout cut = CpLayout::zigzag;
-  std::vector<DumpedField> fields;    ///< sorted by name, without input_ids
+  std::vector<DumpedField> fields;    ///< fields in the file, sorted by name, without input_ids
   std::vector<std::int64_t> prompts;  ///< number of prompt tokens of each sample in the file
   /// Group of each sample; unset for samples that form their own groups.
   std::vector<std::optional<std::uint64_t>> groups;

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns this rank's share of the range [0, things).
+/// Returns this rank's share of the range [0, things), which is divided evenly among the ranks.
 ByteRange share_of(std::int64_t things, const Communicator& comm) {
   return split_bytes(things, comm.size())[static_cast<std::size_t>(comm.rank())];
 }
@@ -230,8 +230,8 @@ RaggedBatch DumpSource::read(std::span<const std::int64_t> positions) const {
   const auto sample_at = [&](std::size_t i) -> const DumpedSample& {
     return samples_[static_cast<std::size_t>(positions[i])];
   };
-  std::vector<std::size_t> order(
-      positions.size());  // sorted by micro-batch, so that each micro-batch is opened only once
+  // Indexes in `positions`, sorted by micro-batch, so that each micro-batch is opened only once.
+  std::vector<std::size_t> order(positions.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return sample_at(i).micro_batch; });
   std::optional<DumpedMicroBatch> micro_batch;

@@ -201,7 +201,7 @@ void DumpedMicroBatch::link_range_field(std::size_t field) {
 std::vector<DumpedSample> DumpedMicroBatch::samples() const {
   std::vector<DumpedSample> samples;
   for (std::size_t i = 0; i < indices_.size(); ++i) {
-    if (indices_[i] < 0) continue;  // filler or padding
+    if (indices_[i] < 0) continue;  // this sequence is a filler or padding, not a sample
     DumpedSample& sample = samples.emplace_back();
     sample.micro_batch = number_;
     sample.place = static_cast<std::int64_t>(i);

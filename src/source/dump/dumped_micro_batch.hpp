@@ -19,14 +19,14 @@ namespace evenkeel {
 /// A sample in a micro-batch of a dump.
 struct DumpedSample {
   std::int64_t micro_batch = 0;  ///< number of the micro-batch in the dump
-  std::int64_t place = 0;        ///< position in the micro-batch
-  std::int64_t index = 0;        ///< sample_index
-  std::int64_t begin = 0;        ///< first row in the micro-batch, over all ranks of the group
-  std::int64_t padded = 0;       ///< number of rows, including alignment padding
+  std::int64_t place = 0;        ///< index among the sequences of the micro-batch, including fillers
+  std::int64_t index = 0;        ///< sample_index: the sample's position in the job's source
+  std::int64_t begin = 0;        ///< sample's first row in the micro-batch, over all ranks of the group
+  std::int64_t padded = 0;       ///< sample's number of rows, including alignment padding
   std::int64_t tokens = 0;
   std::int64_t prompt = 0;
   std::uint64_t group = 0;
-  bool has_group = false;  ///< if false, the sample forms its own group
+  bool has_group = false;  ///< whether `group` is the sample's group; if not, the sample forms its own group
 };
 
 /// One open micro-batch of a dump: one file per rank of its group and per required pipeline stage. Local.
@@ -70,11 +70,11 @@ class DumpedMicroBatch {
   };
   /// A sample's row in a field that is divided over ranks by token ranges, and one rank that has the row.
   struct CutRow {
-    std::int64_t begin = 0;  // token range
+    std::int64_t begin = 0;  // start of the row's token range
     std::int64_t end = 0;
-    std::int64_t copy = 0;  // number among rows of the sample with the same token range
+    std::int64_t copy = 0;  // index of the row among the sample's rows with the same token range
     std::size_t rank = 0;
-    std::int64_t row = 0;  // position among the rank's rows of the sample
+    std::int64_t row = 0;  // index of the row among the sample's rows that the rank has
 
     friend auto operator<=>(const CutRow&, const CutRow&) = default;
   };
@@ -110,14 +110,14 @@ class DumpedMicroBatch {
   // Open files, by rank of the group and by stage. The last stage is always open; stages that are not needed
   // are null.
   std::vector<std::vector<std::unique_ptr<const TensorFile>>> ranks_;
-  std::vector<std::vector<DumpedField>> fields_;  // per stage, from its files
-  std::vector<std::int64_t> lengths_;             // cu_seqlens
-  std::vector<std::int64_t> padded_;              // cu_seqlens_padded
-  std::vector<std::int64_t> indices_;             // sample_index
-  std::int64_t rows_ = 0;                         // number of rows per rank
+  std::vector<std::vector<DumpedField>> fields_;  // per stage: the fields in its files
+  std::vector<std::int64_t> lengths_;             // content of the tensor cu_seqlens
+  std::vector<std::int64_t> padded_;              // content of the tensor cu_seqlens_padded
+  std::vector<std::int64_t> indices_;             // content of the tensor sample_index
+  std::int64_t rows_ = 0;                         // number of token rows per rank of the group
   bool is_padded_ = false;  // whether samples are padded: token fields have the shape [sequences, rows, ...]
   Source tokens_;
-  std::vector<Source> sources_;  // per field of schema().fields
+  std::vector<Source> sources_;  // location of each field in schema().fields
 };
 
 }  // namespace evenkeel

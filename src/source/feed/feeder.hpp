@@ -19,7 +19,7 @@ struct FeedSettings {
   std::filesystem::path ca;
   /// Seconds to retry while the buffer is full or cannot be reached; unlimited if nullopt.
   std::optional<double> patience;
-  std::string name;  ///< prefix of the uid of each group
+  std::string name;  ///< prefix of the uids of all groups (see Feeder)
   /// Policy version for samples without a version; if nullopt, the latest version that the buffer has
   /// reported.
   std::optional<std::int64_t> version;
@@ -28,11 +28,11 @@ struct FeedSettings {
 /// Number of samples sent, by outcome.
 struct FeedFigures {
   std::int64_t accepted = 0;
-  std::int64_t duplicates = 0;  ///< already in the buffer
-  std::int64_t stale = 0;       ///< not duplicates, but dropped because their policy version was too old
-  /// Not duplicates, but dropped because their group was aborted, is too small, has ended, or is in a step.
+  std::int64_t duplicates = 0;  ///< samples that the buffer already had
+  std::int64_t stale = 0;       ///< new samples that were dropped because their policy version was too old
+  /// New samples that were dropped because their group was aborted, is too small, has ended, or is in a step.
   std::int64_t dropped = 0;
-  std::int64_t tokens = 0;  ///< number of tokens of all samples
+  std::int64_t tokens = 0;  ///< total number of tokens of all samples sent
 
   [[nodiscard]] std::int64_t samples() const noexcept { return accepted + duplicates + stale + dropped; }
 };
@@ -45,9 +45,9 @@ struct FeedFigures {
 /// - larger groups: uid "NAME:GROUP", where GROUP is the sample's own uid (an integer, or the hash of a
 ///   string). The index numbers the samples of a group.
 ///
-/// If the samples have a field named `index`, its value is their index in both cases.
+/// If the samples have a field named `index`, its value is used as the index in both cases.
 ///
-/// Memory: one number per group if groups have several samples. Not thread-safe.
+/// Memory: one number per group if groups may have several samples. Not thread-safe.
 class Feeder {
  public:
   /// Asks the buffer for its rules. If the buffer does not answer, retries for FeedSettings::patience, then
@@ -77,7 +77,7 @@ class Feeder {
   std::int64_t group_size_ = 1;
   std::int64_t bytes_of_request_ = 0;
   std::int64_t version_ = 0;                                    // latest version that the buffer has reported
-  std::int64_t next_ = 0;                                       // number of the next sample
+  std::int64_t next_ = 0;                                       // position in the stream of the next sample
   std::unordered_map<std::uint64_t, std::int64_t> in_group_{};  // number of samples sent so far, by group
   FeedFigures figures_;
 };

@@ -57,8 +57,8 @@ void require_equal_sizes(const InputFile& file, const std::vector<ObservedFile>&
                    ", although both copies have " + std::to_string(file.size()) + " bytes");
 }
 
-/// Divides a file's blocks into `parts` parts, and returns the digest of part number `part`. The digests of
-/// all parts add up to the digest of the file.
+/// Divides a file's blocks into `parts` contiguous parts, and returns the digest of the part with index
+/// `part`. The digests of all parts add up to the digest of the file.
 std::uint64_t digest_of_part(const InputFile& file, std::int64_t part, std::int64_t parts) {
   const std::int64_t blocks = (file.size() + InputFile::digest_block - 1) / InputFile::digest_block;
   const auto begin_of = [&](std::int64_t p) {
@@ -92,8 +92,8 @@ std::uint64_t digest_of_copy(const std::vector<ObservedFile>& sights, const std:
 
 }  // namespace
 
-// All ranks have the same gathered values, so all ranks throw or succeed together. Each rank's error names
-// its own copy.
+// All ranks compare the same gathered values, so all ranks throw or succeed together. The error on each rank
+// names the path of the copy that this rank has opened.
 void require_same_content(const Communicator& comm, const InputFile& file) {
   GuardedWork work;
   ObservedFile mine;

@@ -12,7 +12,8 @@ namespace evenkeel {
 /// contents differ.
 ///
 /// 1. Ranks gather sizes, and digests of 64 sampled blocks: a few words per rank.
-/// 2. If all ranks have opened the same inode with the same modification time, this is sufficient.
+/// 2. If all ranks have opened the same inode with the same modification time, comparing these values is
+///    sufficient.
 /// 3. Otherwise (nodes have their own copies, or the file was replaced while ranks opened it), the ranks that
 ///    have opened the same copy divide it among themselves and read all of it. The digests of the whole
 ///    copies are compared.

@@ -68,7 +68,7 @@ std::vector<RowRange> runs_of_documents(const IndexedDataset& dataset,
   return runs;
 }
 
-/// Precondition: one of the tokens is negative.
+/// Throws InputError naming the first negative token. Precondition: one of the batch's tokens is negative.
 void IndexedSource::reject_negative(const RaggedBatch& batch) const {
   const std::span<const std::int64_t> tokens = batch.at(input_ids_field).values<std::int64_t>();
   const auto bad = std::ranges::find_if(tokens, [](std::int64_t token) { return token < 0; });

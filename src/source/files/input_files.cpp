@@ -56,7 +56,7 @@ class Matches {
 /// if the pattern does not have wildcards or is the name of an existing file. Throws IoError if the pattern
 /// does not match any file.
 std::vector<std::string> expand_pattern(const std::string& pattern) {
-  std::error_code unknown;  // errors are reported when the file is opened
+  std::error_code unknown;  // ignored, since errors are reported when the file is opened
   if (pattern.find_first_of("*?[") == std::string::npos || fs::exists(pattern, unknown)) return {};
   std::vector<std::string> names = Matches(pattern).names();
   std::erase_if(names, [&](const std::string& name) { return fs::is_directory(name, unknown); });
@@ -237,11 +237,11 @@ std::unique_ptr<const InputFile> unpack_file(std::unique_ptr<const InputFile> fi
 
 void unpack_on_nodes(const Communicator& comm, InputFiles& files) {
   const bool any = run_together(comm, [&] { return !assign_files_to_ranks(files, 1).empty(); });
-  if (!any) return;  // `any` is equal on all ranks, since the files are
+  if (!any) return;  // all ranks return here, since the files are the same on all ranks
   const Communicator node = comm.split_by_node();
   std::vector<Task> tasks;
   std::vector<Room> rooms;
-  std::vector<std::string> names;  // names of the files that this rank writes, in the order of its tasks
+  std::vector<std::string> names;  // names of this rank's temporary files, in the order of its tasks
   run_together(comm, [&] {
     tasks = assign_files_to_ranks(files, node.size());
     for (const Task& task : tasks) {

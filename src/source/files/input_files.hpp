@@ -47,8 +47,8 @@ void unpack_on_nodes(const Communicator& comm, InputFiles& files);
 /// itself if it is not compressed.
 [[nodiscard]] std::unique_ptr<const InputFile> unpack_file(std::unique_ptr<const InputFile> file);
 
-/// Maximum total size of files that are read completely for a fingerprint. A single core reads this many
-/// bytes in a few seconds, and ranks share the work.
+/// Maximum total size in bytes of files that are read completely for a fingerprint. A single core reads this
+/// many bytes in a few seconds, and ranks share the work.
 inline constexpr std::int64_t max_bytes_compared_whole = std::int64_t{8} << 30;
 
 /// Collective over `comm`, whose ranks must have opened the same files: returns the fingerprint of a source

@@ -25,8 +25,8 @@ struct ScannedPart {
 /// The lines that a rank has found in its share of the files' bytes.
 struct Scan {
   std::vector<ScannedPart> parts;
-  std::vector<LineRef> lines;          // numbered from the start of their part
-  std::vector<std::size_t> part_ends;  // end of each part in `lines`
+  std::vector<LineRef> lines;          // lines of all parts, numbered from the start of each part
+  std::vector<std::size_t> part_ends;  // index in `lines` at which the lines of each part end
 };
 
 Scan scan_share(const InputFiles& files, int rank, int ranks) {

@@ -48,7 +48,7 @@ class JsonlSource : public SampleSource {
   void scan(const Communicator& comm, const NamedFields& fields);
   [[nodiscard]] std::vector<LineRef> lines_at(std::span<const std::int64_t> positions) const;
 
-  std::string name_;  // as configured
+  std::string name_;  // path or pattern of the source, as configured
   InputFiles files_;
   std::optional<LineFiles> lines_of_;
   DeclaredFormats told_;

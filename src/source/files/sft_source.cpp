@@ -44,7 +44,7 @@ fs::path strip_part(const fs::path& path) {
 bool is_sft_dataset(const fs::path& path) {
   const fs::path name = dataset_prefix(path);
   if (strip_part(path) != name) return true;
-  std::error_code unknown;  // a file that cannot be examined causes an error when it is opened
+  std::error_code unknown;  // ignored: a file that cannot be examined causes an error when it is opened
   return !fs::exists(name.string() + ".idx", unknown) &&
          fs::exists(part_path(name, part_names[0]).string() + ".idx", unknown);
 }

@@ -48,7 +48,7 @@ class SftSource : public SampleSource {
   void require_equal_documents() const;
 
   std::string name_;
-  std::array<IndexedDataset, 3> parts_;  // tokens, attention mask, labels
+  std::array<IndexedDataset, 3> parts_;  // datasets of the tokens, the attention mask and the labels
 };
 
 }  // namespace evenkeel

@@ -54,9 +54,9 @@ class TensorSource : public SampleSource {
   [[nodiscard]] TensorSample lengths_of(std::int64_t position) const;
   [[nodiscard]] TensorPlace place_of(std::int64_t position, std::size_t file) const;
 
-  std::string name_;  // as configured
+  std::string name_;  // path or pattern of the source, as configured
   std::vector<std::unique_ptr<const SampleTensors>> files_;
-  std::vector<SourceField> fields_;          // common fields, in the order of the fields of each file
+  std::vector<SourceField> fields_;          // agreed fields of all files, sorted by name
   std::vector<std::int64_t> first_samples_;  // number of each file's first sample
   std::vector<std::int64_t> tokens_{0};      // number of tokens before each sample, followed by the total
   std::vector<std::int64_t> responses_{0};
