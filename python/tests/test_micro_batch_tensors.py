@@ -91,7 +91,7 @@ def test_samples_that_share_prefixes_are_packed_by_their_tree(kind):
     rows = evenkeel.prefix.tree_rows(tree.tree, [np.array(tokens[i]) for i in m.samples])
     parts = evenkeel.pack_all(tree.segments, rows)
     assert evenkeel.merge(tree.segments, parts).tolist() == [1, 2, 3, 4, 5, 6, 7]
-    with pytest.raises(evenkeel.InputError, match="share prefixes"):
+    with pytest.raises(evenkeel.InputError, match="share prefixes, which micro_batch_tensors does not support. Use"):
         micro_batch_tensors(m, {"input_ids": [np.array(t) for t in tokens]})
 
 

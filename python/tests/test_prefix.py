@@ -201,6 +201,7 @@ MASK = np.ones((2, 3), bool)
         (lambda: PrefixGroups([[3]]), "suffix"),
         (lambda: PrefixGroups([[3, -1]]), "-1"),
         (lambda: prefix.groups_from_masks(MASK, MASK, [2, 1]), None),
+        (lambda: prefix.groups_from_masks(MASK, MASK, [-1] * len(MASK)), "group sizes: contain -1; a size cannot be negative"),
         (lambda: PrefixLayout(PrefixGroups(GROUPS), padding="middle"), "right, left"),
         (lambda: PrefixLayout(PrefixGroups(GROUPS), mask=MASK), None),
         (lambda: LAYOUT.split(-1), "-1"),

@@ -175,7 +175,7 @@ def test_micro_batches_of_all_ranks_in_turn_are_distributed_by_accelerate():
 def test_a_rank_with_too_few_samples_gets_empty_lists_or_an_error():
     settings = {"max_tokens": 8, "global_batch": 3, "ranks": 2, "shuffle": False}
     assert [list(BalancedBatchSampler([8, 8, 8], rank=rank, **settings)) for rank in range(2)] == [[[1], [0]], [[2], []]]
-    with pytest.raises(evenkeel.InputError, match="epoch 0, step 0, rank 1: micro-batch 1 of 2 has no samples. Raise global_batch"):
+    with pytest.raises(evenkeel.InputError, match="epoch 0, step 0, rank 1: micro-batch 1 has no samples; the rank has 2 micro-batches, counted"):
         list(BalancedBatchSampler([8, 8, 8], rank=0, empty="error", **settings))
 
 

@@ -11,7 +11,7 @@ std::string to_string(const ErrorReport& report) {
   if (!report.where.empty()) text += report.where + ": ";
   text += report.message;
   if (report.rank >= 0) text += " (rank " + std::to_string(report.rank) + ")";
-  if (!report.hint.empty()) text += ". " + report.hint;
+  if (!report.hint.empty()) text += (text.ends_with('.') ? " " : ". ") + report.hint;
   return printable(text);  // the text may quote external files, keys and words
 }
 

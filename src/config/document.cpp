@@ -107,8 +107,8 @@ void require_one_document(const std::string& text, const Place& place) {
     if (rest.starts_with("---"))
       throw ConfigError(where, "expected one YAML document, found a second one", "Remove the second one");
     throw_malformed(
-        where, "the document has ended before \"" + shorten(rest.substr(0, rest.find('\n'))) + "\"",
-        "Remove what follows, or look for an extra bracket or a line that is not indented enough");
+        where, "found \"" + shorten(rest.substr(0, rest.find('\n'))) + "\" after the end of the document",
+        "Remove it, or look for an extra bracket or wrong indentation");
   }
 }
 

@@ -152,12 +152,15 @@ std::string LayersFormat::values() const {
 std::optional<LayerMap> LayersFormat::read(const ConfigValue& value) const {
   if (value.node.IsNull() || plain_text(value.node) == no_layers) return std::nullopt;
   if (is_word(value.node, even_layers)) return LayerMap{};
-  const std::string expected = "null, stage or a list of layers for each stage";
+  const std::string expected = "null, stage, or one list of layers per stage, such as [[0, 1], [2, 3]]";
   if (!value.node.IsSequence() || value.node.size() == 0) throw_wrong_type(value, expected);
   const Integer<Int64> layer{0, max_layers};
   LayerMap map;
   for (const YAML::Node& stage : value.node) {
-    if (!stage.IsSequence()) throw_wrong_type({stage, value.where}, expected);
+    if (!stage.IsSequence()) {
+      throw ConfigError(value.where, "expected " + expected + "; entry " + std::to_string(map.stages.size()) +
+                                         " is " + describe(stage) + ", not a list");
+    }
     std::vector<Int64>& layers = map.stages.emplace_back();
     for (const YAML::Node& entry : stage) layers.push_back(layer.read({entry, value.where}));
   }

@@ -14,17 +14,14 @@
 #include "evenkeel/config/config.hpp"
 
 namespace evenkeel::config_detail {
-namespace {
 
 std::string describe(const YAML::Node& node) {
   if (node.IsNull()) return "null";
   if (node.IsMap()) return "a map";
-  if (node.IsSequence()) return "a list";
+  if (node.IsSequence()) return node.size() == 0 ? "an empty list" : "a list";
   if (const auto text = plain_text(node)) return shorten(*text);
   return "the quoted text \"" + shorten(node.Scalar()) + "\"";
 }
-
-}  // namespace
 
 std::vector<std::pair<std::string, ConfigValue>> entries_of_map(
     const YAML::Node& map,
@@ -109,7 +106,8 @@ std::string DecimalList::write(const std::vector<std::int64_t>& numbers) const {
 
 std::string Address::read(const ConfigValue& value) const {
   const std::string text = value.node.IsScalar() ? value.node.Scalar() : "";
-  if (!parse_host_port(text)) throw_wrong_type(value, "an address with a port, such as 127.0.0.1:8710");
+  if (!parse_host_port(text))
+    throw_wrong_type(value, "an address with a port from 0 to 65535, such as 127.0.0.1:8710");
   return text;
 }
 

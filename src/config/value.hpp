@@ -40,6 +40,8 @@ struct ConfigValue {
     const YAML::Node& map,
     const std::function<std::string(const std::string& name, const YAML::Mark& mark)>& where_of);
 
+/// Returns a short description of the value for error messages: scalars as they are, "a map", "a list".
+[[nodiscard]] std::string describe(const YAML::Node& node);
 [[noreturn]] void throw_wrong_type(const ConfigValue& value, std::string_view expected);
 [[noreturn]] void throw_out_of_range(const ConfigValue& value, const std::string& range);
 [[noreturn]] void throw_not_allowed(const ConfigValue& value, std::span<const std::string> allowed);

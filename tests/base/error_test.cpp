@@ -11,6 +11,11 @@ TEST(Error, has_place_problem_rank_and_remedy) {
   EXPECT_EQ(to_string(report), "rollouts.jsonl:17: token -4 is negative (rank 3). Tokens start at 0");
 }
 
+TEST(Error, adds_no_second_period_before_the_remedy) {
+  EXPECT_EQ(to_string({ErrorKind::input, "a", "lacks commas, etc.", "Add them", -1}),
+            "a: lacks commas, etc. Add them");
+}
+
 TEST(Error, omits_empty_parts) {
   EXPECT_EQ(to_string({ErrorKind::mpi, "", "connection lost", "", -1}), "connection lost");
 }

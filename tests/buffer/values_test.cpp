@@ -240,8 +240,12 @@ TEST(ValueStore, refuses_slices_outside_of_a_value) {
   EXPECT_THAT(refusal(R"({"axis":0,"ranges":[[0,4]]})").message, HasSubstr("3 positions along axis 0"));
   EXPECT_THAT(refusal(R"({"axis":2,"ranges":[[0,1]]})").message, HasSubstr("has 2 axes"));
   EXPECT_THAT(refusal(R"({"axis":0,"ranges":[[1,2],[0,1]]})").message,
-              HasSubstr("overlaps the previous range"));
-  EXPECT_THAT(refusal(R"({"axis":0,"ranges":[[0,2],[1,3]]})").message, HasSubstr("overlaps"));
+              HasSubstr("has range [0, 1] of field 'a', which comes before the previous range, [1, 2]"));
+  EXPECT_THAT(refusal(R"({"axis":0,"ranges":[[0,2],[1,3]]})").message,
+              HasSubstr("has range [1, 3] of field 'a', which overlaps the previous range, [0, 2]"));
+  EXPECT_THAT(refusal(R"({"axis":0,"ranges":[[3,1]]})").message,
+              HasSubstr("has range [3, 1] of field 'a', which ends before it starts"));
+  EXPECT_THAT(refusal(R"({"axis":0,"ranges":[[0,1],[3,1]]})").message, HasSubstr("ends before it starts"));
   EXPECT_THAT(refusal(R"({"axis":0,"ranges_per_index":[]})").message, HasSubstr("one per index"));
   EXPECT_THAT(refusal(R"([{"axis":0,"ranges":[]},{"axis":0,"ranges":[]}])").message,
               HasSubstr("along the same axis"));

@@ -36,8 +36,8 @@ TEST(InspectCommand, distinguishes_rollouts_from_a_state_in_a_json_file) {
   write_text(scratch / "list.json", R"([{"prompt_ids": [1], "response_ids": [2]}])");
   const ProgramResult list = run_evenkeel("inspect " + (scratch / "list.json").string());
   EXPECT_EQ(list.status, 1);
-  EXPECT_THAT(list.err,
-              AllOf(HasSubstr("it is not a state"), HasSubstr("Rollouts belong in a file named .jsonl")));
+  EXPECT_THAT(list.err, AllOf(HasSubstr("it is not a state"),
+                              HasSubstr("Rollouts belong in a file whose name ends in .jsonl")));
 }
 
 TEST(InspectCommand, shows_tensors_of_a_dump) {

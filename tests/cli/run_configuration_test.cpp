@@ -95,7 +95,7 @@ TEST_F(RunConfiguration, ends_where_its_document_ends) {
     const ProgramResult result =
         run_command("timeout 20 " + program + " " + arguments + job() + " --set 'balance.speeds=[1, 1],'");
     EXPECT_EQ(result.status, 2);
-    EXPECT_THAT(result.err, HasSubstr("the document has ended before \",\""));
+    EXPECT_THAT(result.err, HasSubstr("found \",\" after the end of the document"));
   }
 }
 

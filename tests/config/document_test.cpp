@@ -27,15 +27,16 @@ std::string repeated(const std::string& text, int times) {
 
 // yaml-cpp treats what it cannot parse as the next document, again and again.
 TEST(ConfigDocument, content_after_its_end_is_refused_with_its_line) {
-  EXPECT_EQ(refusal(","),
-            "job.yaml:1:1: malformed YAML: the document has ended before \",\". Remove what follows, or look "
-            "for an extra bracket or a line that is not indented enough");
+  EXPECT_EQ(
+      refusal(","),
+      "job.yaml:1:1: malformed YAML: found \",\" after the end of the document. Remove it, or look for an "
+      "extra bracket or wrong indentation");
   EXPECT_THAT(refusal(R"({"mesh": {"tp": 1}},)"), StartsWith("job.yaml:1:20: malformed YAML: "));
   EXPECT_THAT(refusal("mesh: {tp: 1}}"), StartsWith("job.yaml:1:14: malformed YAML: "));
   EXPECT_THAT(refusal("{mesh: {tp: 1}}\n]\n"), StartsWith("job.yaml:2:1: malformed YAML: "));
   EXPECT_THAT(
       refusal("", {"balance.speeds=[1, 1],"}),
-      StartsWith("--set balance.speeds=[1, 1],: malformed YAML: the document has ended before \",\""));
+      StartsWith("--set balance.speeds=[1, 1],: malformed YAML: found \",\" after the end of the document"));
   EXPECT_THAT(refusal("", {"mesh.tp=,"}), StartsWith("--set mesh.tp=,: malformed YAML: "));
 }
 

@@ -199,7 +199,11 @@ TEST(ConfigFieldErrors, name_the_field_and_the_key) {
   EXPECT_THAT(refusal("fields: {x: {kind: token}}\n"), testing::HasSubstr("A field has the keys of field"));
   EXPECT_THAT(refusal("fields: [x]\n"), testing::HasSubstr("a map"));
   EXPECT_THAT(refusal("fields: {x: {layers: [0, 1]}}\n"),
-              testing::HasSubstr("a list of layers for each stage"));
+              testing::EndsWith("expected null, stage, or one list of layers per stage, such as "
+                                "[[0, 1], [2, 3]]; entry 0 is 0, not a list"));
+  EXPECT_THAT(refusal("fields: {x: {layers: [[0], {}]}}\n"),
+              testing::EndsWith("; entry 1 is a map, not a list"));
+  EXPECT_THAT(refusal("fields: {x: {layers: []}}\n"), testing::EndsWith("]], found an empty list"));
   EXPECT_THAT(refusal("fields: {x: {layers: [[-1]]}}\n"), testing::HasSubstr("fields.x.layers"));
   EXPECT_EQ(
       refusal("mesh: {pp: 2}\nfields: {x: {layers: [[0]]}}\n"),

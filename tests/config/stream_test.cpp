@@ -19,11 +19,10 @@ constexpr const char* other = "source: {kind: stream, path: 'http://127.0.0.1:87
 
 TEST(ConfigStream, has_settings_for_samples_that_arrive) {
   const ArrivalSettings stream =
-      parse(own,
-            {"stream.listen='[::1]:0'", "stream.capacity=512MiB", "stream.group_size=8", "stream.min_group=4",
-             "stream.deadline=600", "stream.ticket_deadline=60", "stream.max_staleness=2",
-             "stream.on_stale=mask", "stream.patience=0.5", "stream.look_ahead=3", "stream.version=trainer",
-             "stream.late_fields=[values]"})
+      parse(own, {"stream.listen='[::1]:0'", "stream.capacity=512MiB", "stream.group_size=8",
+                  "stream.min_group=4", "stream.deadline=600", "stream.ticket_deadline=60",
+                  "stream.max_staleness=2", "stream.on_stale=mask", "stream.patience=0.5",
+                  "stream.look_ahead=3", "stream.version=trainer", "stream.late_fields=[values]"})
           .stream;
   EXPECT_EQ(stream.listen, "[::1]:0");
   EXPECT_EQ(stream.capacity, std::int64_t{512} << 20);
@@ -40,10 +39,9 @@ TEST(ConfigStream, has_settings_for_samples_that_arrive) {
 }
 
 TEST(ConfigStream, round_trips) {
-  const Config config =
-      parse(own, {"stream.capacity=1000000001", "stream.deadline=0.25", "stream.patience=1e-3",
-                  "stream.token_file=/t", "stream.on_stale=drop", "stream.min_group=1",
-                  "stream.late_fields=[old_log_probs, values]"});
+  const Config config = parse(own, {"stream.capacity=1000000001", "stream.deadline=0.25",
+                                    "stream.patience=1e-3", "stream.token_file=/t", "stream.on_stale=drop",
+                                    "stream.min_group=1", "stream.late_fields=[old_log_probs, values]"});
   EXPECT_EQ(parse(to_yaml(config)), config);
   EXPECT_EQ(parse(to_yaml(parse(other))), parse(other));
 }
@@ -118,7 +116,8 @@ TEST(ConfigStream, is_written_in_JSON_too) {
 TEST(ConfigStream, names_invalid_values) {
   EXPECT_THAT(refusal(own, {"stream.capacity='16777216'"}), HasSubstr("a number of bytes"));
   EXPECT_THAT(refusal(own, {"stream.listen=8710"}), HasSubstr("an address with a port"));
-  EXPECT_THAT(refusal(own, {"stream.listen='127.0.0.1:70000'"}), HasSubstr("an address with a port"));
+  EXPECT_THAT(refusal(own, {"stream.listen='127.0.0.1:70000'"}),
+              HasSubstr("expected an address with a port from 0 to 65535, such as 127.0.0.1:8710, found"));
   EXPECT_THAT(refusal(own, {"stream.capacity=8GB"}), HasSubstr("a number of bytes"));
   EXPECT_THAT(refusal(own, {"stream.capacity=1KiB"}), HasSubstr("out of range; allowed: 1MiB to 1024TiB"));
   EXPECT_THAT(refusal(own, {"stream.patience=-1"}), HasSubstr("out of range"));

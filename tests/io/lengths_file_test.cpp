@@ -116,9 +116,21 @@ TEST(LengthTable, a_header_alone_or_an_empty_jsonl_gives_no_rows) {
 }
 
 TEST(LengthTable, a_csv_without_the_columns_is_an_error_that_lists_them) {
-  const ErrorReport report = lengths_error("prompt_length,tokens\n1,2\n", ".csv", 1);
-  EXPECT_EQ(report.message, "does not have the required columns; it has 'prompt_length, tokens'");
+  const ErrorReport report = lengths_error("uid,tokens\n1,2\n", ".csv", 1);
+  EXPECT_EQ(report.message, "does not have the required columns; it has 'uid, tokens'");
   EXPECT_THAT(report.hint, HasSubstr("prompt_length and response_length, or length"));
+}
+
+TEST(LengthTable, a_prompt_length_needs_a_response_length_and_vice_versa) {
+  const ErrorReport one = lengths_error("prompt_length,tokens\n1,2\n", ".csv", 1);
+  EXPECT_EQ(one.message, "has 'prompt_length' but not 'response_length'");
+  EXPECT_EQ(one.hint, "Name the columns prompt_length and response_length, or length");
+  const ErrorReport prompt = lengths_error("prompt_length,length\n2,5\n", ".csv", 1);
+  EXPECT_EQ(prompt.message, "has 'prompt_length' but not 'response_length'");
+  EXPECT_EQ(prompt.hint, "Add it, or remove 'prompt_length'");
+  const ErrorReport response = lengths_error("{\"length\": 5, \"response_length\": 4}", ".jsonl", 1);
+  EXPECT_EQ(response.message, "has 'response_length' but not 'prompt_length'");
+  EXPECT_EQ(response.hint, "Add it, or remove 'response_length'");
 }
 
 TEST(LengthTable, a_duplicate_column_or_key_is_an_error) {
@@ -160,10 +172,6 @@ TEST(LengthTable, a_length_must_be_the_sum_of_its_parts) {
   EXPECT_EQ(
       lengths_error("{\"length\": 5, \"prompt_length\": 2, \"response_length\": 4}", ".jsonl", 1).message,
       "length is 5, but prompt_length and response_length are 2 and 4");
-  EXPECT_THAT(lengths_error("prompt_length,length\n2,5\n", ".csv", 1).message,
-              HasSubstr("does not have the required columns"));
-  EXPECT_EQ(lengths_error("{\"length\": 5, \"response_length\": 4}", ".jsonl", 1).message,
-            "has only one of prompt_length and response_length");
 }
 
 TEST(LengthTable, lengths_that_cannot_be_added_up_are_an_error) {
@@ -214,7 +222,7 @@ TEST(LengthTable, an_invalid_length_is_an_error_with_its_value) {
 TEST(LengthTable, a_jsonl_line_without_lengths_is_an_error) {
   EXPECT_EQ(lengths_error("\n{\"tokens\": 3}\n", ".jsonl", 2).message, "has no length");
   EXPECT_EQ(lengths_error("\n{\"prompt_length\": 3}\n", ".jsonl", 2).message,
-            "has only one of prompt_length and response_length");
+            "has 'prompt_length' but not 'response_length'");
   EXPECT_EQ(lengths_error("{\"prompt_ids\": [3]}\n", ".jsonl", 1).message, "has no response_ids");
   EXPECT_THAT(lengths_error("{\"length\": 1,}\n", ".jsonl", 1).message, HasSubstr("not valid JSON"));
 }

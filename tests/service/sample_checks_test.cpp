@@ -103,8 +103,7 @@ std::string refusal_to_add_to(const SampleShape& added) {
 TEST(SampleChecks, reject_added_fields_of_other_samples) {
   EXPECT_EQ(refusal_to_add_to({SampleId{7}, 3, 2, 4}), "taken");
   EXPECT_THAT(refusal_to_add_to({SampleId{8}, 3, 2, 4}),
-              testing::HasSubstr(
-                  "not in the order in which the samples were passed: sample 7 is in a different position"));
+              testing::HasSubstr("added fields: have sample 8 where sample 7 was passed. Pass the same"));
   EXPECT_THAT(
       refusal_to_add_to({SampleId{7}, own_group(7), 2, 4}),
       testing::HasSubstr("do not name a group for sample 7, which was passed with one. Pass the groups"));

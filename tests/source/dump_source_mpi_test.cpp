@@ -339,7 +339,23 @@ TEST(DumpSource, refuses_a_field_whose_type_changes_by_name) {
       version %= step == 0 ? 256 : 60001;
     return batch;
   });
-  EXPECT_THAT(refusal_of(dumped), HasSubstr("tensor 'versions' is in only one of them, or has another type"));
+  const std::string refusal = refusal_of(dumped);
+  EXPECT_THAT(refusal, HasSubstr("has tensor 'versions' as a uint16 response_token field; "));
+  EXPECT_THAT(refusal, HasSubstr(" has it as a uint8 response_token field. If the run set "
+                                 "fields.versions.dtype: narrow, dump it again without that setting"));
+}
+
+TEST(DumpSource, refuses_a_field_that_only_some_steps_have_by_name) {
+  const std::vector<FieldSpec> rewards{{"rewards", DType::float64, FieldKind::sample, {}}};
+  for (const std::int64_t step_with_field : {0, 1}) {
+    const Dumped dumped(Config{}, "complete", [&](const auto& comm, std::int64_t step) {
+      std::vector<SampleShape> shapes;
+      for (std::int64_t id = comm.rank(); id < num_samples; id += comm.size()) shapes.push_back(shape(id));
+      return made_up_batch(std::move(shapes), step == step_with_field ? rewards : std::vector<FieldSpec>{});
+    });
+    EXPECT_THAT(refusal_of(dumped), HasSubstr(step_with_field == 0 ? "has no tensor 'rewards', but "
+                                                                   : "has tensor 'rewards', but "));
+  }
 }
 
 TEST(DumpSource, refuses_an_unfinished_run_and_missing_files) {

@@ -74,7 +74,9 @@ class PrefixGroups:
         sizes = _arrays.integers(group_sizes, "group_sizes").tolist()
         if len(sizes) != len(prefixes):
             _c.refuse("group sizes", f"{there_are(len(sizes), 'size')} for {counted(len(prefixes), 'prefix', 'prefixes')}")
-        if min(sizes, default=0) < 0 or sum(sizes) != len(suffixes):
+        if min(sizes, default=0) < 0:
+            _c.refuse("group sizes", f"contain {min(sizes)}; a size cannot be negative")
+        if sum(sizes) != len(suffixes):
             _c.refuse("group sizes", f"the sizes {sizes} do not add up to the number of suffixes, {len(suffixes)}")
         following = iter(suffixes)
         return PrefixGroups([prefix, *itertools.islice(following, size)] for prefix, size in zip(prefixes, sizes))

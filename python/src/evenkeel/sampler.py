@@ -327,9 +327,10 @@ def _require_samples(where: str, by_rank: Sequence[Sequence[Sequence[int]]]) -> 
     for rank, micro_batches in enumerate(by_rank):
         for index, micro_batch in enumerate(micro_batches):
             if not micro_batch:
+                number = counted(len(micro_batches), "micro-batch", "micro-batches")
                 refuse(
                     f"{where}, rank {rank}",
-                    f"micro-batch {index} of {len(micro_batches)} has no samples",
+                    f"micro-batch {index} has no samples; the rank has {number}, counted from 0",
                     'Raise global_batch or max_tokens, pass drop_last=True if it is the last step, or pass empty="keep"',
                 )
 

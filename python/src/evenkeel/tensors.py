@@ -39,7 +39,9 @@ def micro_batch_tensors(
     field whose number of samples or rows differs from the plan, and if samples share prefixes (see evenkeel.prefix).
     """
     if micro_batch.tree() is not None:
-        _c.raise_error("input", "micro_batch", "its samples share prefixes", "Pack with micro_batch.tree() instead")
+        _c.raise_error("input", "micro_batch", "its samples share prefixes, which micro_batch_tensors does not support",
+                       "Use evenkeel.prefix.tree_rows and evenkeel.pack_all with micro_batch.tree() (docs/python.md, Shared "
+                       "prefixes), or plan with prefix.share: false")
     if "input_ids" not in fields:
         _c.raise_error("input", "fields", f"have no input_ids; their fields are: {', '.join(fields) or 'none'}")
     return _Maker(micro_batch, fields, cp_rank).make(pad_token, label_pad)

@@ -195,8 +195,10 @@ def test_images_of_prime_rl_come_first_and_workers_without_samples_run_without_l
 def test_unsupported_settings_of_prime_rl_are_refused(prime_rl):
     with pytest.raises(evenkeel.InputError, match="rollouts: have routed experts in some samples only"):
         prepare_batch([(0, 5), (1, 5, None, "experts")], 4096, 2, sum)
-    with pytest.raises(evenkeel.InputError, match="bin_cost: is not linear s"):
+    with pytest.raises(evenkeel.InputError, match=r"bin_cost: is not a\*s \+ b\*s\^2 for a sample of length s"):
         prepare_batch([(0, 5)], 4096, 2, lambda lengths: sum(length**3 for length in lengths))
+    with pytest.raises(evenkeel.InputError, match=r"bin_cost: is 5\*s \+ -1\*s\^2 .*; coefficients cannot be negative"):
+        prepare_batch([(0, 5)], 4096, 2, lambda lengths: sum(5 * length - length**2 for length in lengths))
     with pytest.raises(evenkeel.InputError, match="micro_batch.max_tokens: is decided by the framework"):
         prepare_batch([(0, 5)], 4096, 2, sum, micro_batch={"max_tokens": 9})
     assert prepare_batch([(0, 5)], 4096, 1, lambda lengths: sum(length**3 for length in lengths), balance={"cost": "tokens"})

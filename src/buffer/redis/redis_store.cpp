@@ -179,7 +179,7 @@ class RedisStore : public Store {
   static std::string describe_data_loss_risk(RedisConnection& connection, bool has_log) {
     if (!has_log) {
       return "Redis does not keep an append-only file (appendonly no): samples stored since its last "
-             "snapshot are lost if it stops";
+             "snapshot are lost if it crashes, or if it stops without saving";
     }
     std::string sync;
     try {

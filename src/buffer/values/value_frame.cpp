@@ -140,6 +140,26 @@ FrameHead::Field parse_field(const std::string& name, const ordered_json& in, st
   return field;
 }
 
+/// Throws InputError unless the last range ends at or after its start, and starts at or after the end of the
+/// range before it, if any.
+void require_valid_order(std::span<const AxisRange> ranges, const std::string& whose) {
+  const AxisRange& last = ranges.back();
+  const auto describe = [](const AxisRange& range) {
+    return "[" + std::to_string(range.begin) + ", " + std::to_string(range.end) + "]";
+  };
+  const std::string what = "has range " + describe(last) + " of " + whose;
+  if (last.begin > last.end) {
+    reject(what + ", which ends before it starts",
+           "Send ranges as [BEGIN, END], with END greater than or equal to BEGIN");
+  }
+  if (ranges.size() == 1) return;
+  const AxisRange& previous = ranges[ranges.size() - 2];
+  if (last.begin >= previous.end) return;
+  reject(what + (last.end <= previous.begin ? ", which comes before" : ", which overlaps") +
+             " the previous range, " + describe(previous),
+         "Send ranges in ascending order, without overlaps");
+}
+
 std::vector<AxisRange> parse_ranges(const ordered_json& list, const std::string& whose) {
   if (!list.is_array()) reject("has ranges of " + whose + " that are not a list");
   std::vector<AxisRange> ranges;
@@ -148,12 +168,7 @@ std::vector<AxisRange> parse_ranges(const ordered_json& list, const std::string&
       reject("has a range of " + whose + " that is not [BEGIN, END]");
     ranges.push_back({parse_number(range[0], "the start of a range", whose),
                       parse_number(range[1], "the end of a range", whose)});
-    const AxisRange& last = ranges.back();
-    if (last.begin > last.end || (ranges.size() > 1 && last.begin < ranges[ranges.size() - 2].end)) {
-      reject("has range [" + std::to_string(last.begin) + ", " + std::to_string(last.end) + "] of " + whose +
-                 ", which overlaps the previous range or comes before it",
-             "Send ranges in ascending order");
-    }
+    require_valid_order(ranges, whose);
   }
   return ranges;
 }

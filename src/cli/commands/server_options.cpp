@@ -54,8 +54,10 @@ void set_address(const std::string& listen, ServerSettings& settings) {
   const bool is_port = listen.find(':') == std::string::npos;
   const std::optional<HostPort> where = parse_host_port(is_port ? settings.address + ":" + listen : listen);
   if (!where) {
-    throw ConfigError("--listen",
-                      "is '" + listen + "'; it must be an address with a port, such as 127.0.0.1:8710");
+    throw ConfigError(
+        "--listen",
+        "is '" + listen +
+            "'; it must be a port from 0 to 65535, or an address with such a port, as in 127.0.0.1:8710");
   }
   settings.address = where->host;
   settings.port = where->port;

@@ -106,6 +106,17 @@ void require_sum(std::int64_t length, const FileLengths& row, const std::string&
                    "Make length their sum, or leave it out");
 }
 
+/// Returns the error message for a table or a line that has only one of prompt_length and response_length.
+std::string unpaired_length_message(bool has_prompt) {
+  return "has " + quote(has_prompt ? prompt_column : response_column) + " but not " +
+         quote(has_prompt ? response_column : prompt_column);
+}
+
+/// Returns the hint for unpaired_length_message(). `names` is the hint if there is no `length` either.
+std::string unpaired_length_hint(bool has_prompt, bool has_total, const std::string& names) {
+  return has_total ? "Add it, or remove " + quote(has_prompt ? prompt_column : response_column) : names;
+}
+
 /// Positions of the relevant columns in a row.
 class CsvColumns {
  public:
@@ -117,11 +128,15 @@ class CsvColumns {
         uid_(find(header, uid_key)) {
     require_unique(header, where);
     if (prompt_.has_value() == response_.has_value() && (prompt_ || total_)) return;
+    const std::string hint = "Name the columns " + std::string(needed_columns);
+    if (prompt_ || response_) {
+      throw InputError(where, unpaired_length_message(prompt_.has_value()),
+                       unpaired_length_hint(prompt_.has_value(), total_.has_value(), hint));
+    }
     const std::string names = join(header);
     const bool one_name = header.size() == 1 && names.find_first_of(";\t\r|") != std::string::npos;
     throw InputError(where, "does not have the required columns; it has " + quote(names),
-                     one_name ? "Separate values by commas and rows by line feeds"
-                              : "Name the columns " + std::string(needed_columns));
+                     one_name ? "Separate values by commas and rows by line feeds" : hint);
   }
 
   [[nodiscard]] FileLengths parse_row(const std::vector<std::string>& values, const LineRef& line,
@@ -260,9 +275,9 @@ FileLengths parse_json_row(const JsonLine& line) {
   }
   if (has_total && !has_prompt && !has_response)
     return {0, parse_length(line, length_column, total), group_of(line)};
-  line.fail(
-      has_prompt || has_response ? "has only one of prompt_length and response_length" : "has no length",
-      "Give prompt_ids and response_ids, or " + std::string(needed_columns));
+  const std::string hint = "Give prompt_ids and response_ids, or " + std::string(needed_columns);
+  if (!has_prompt && !has_response) line.fail("has no length", hint);
+  line.fail(unpaired_length_message(has_prompt), unpaired_length_hint(has_prompt, has_total, hint));
 }
 
 /// Adds the integer under the key table.name. Throws InputError if the line has one and earlier lines do not,

@@ -48,9 +48,13 @@ void require_valid_group_sizes(std::span<const std::int64_t> sizes, std::int64_t
     throw InputError("group sizes", format_there_are(std::ssize(sizes), "size") + " for " +
                                         format_plain_count(groups, "prefix", "prefixes"));
   }
+  const auto is_negative = [](std::int64_t size) { return size < 0; };
+  if (const auto found = std::ranges::find_if(sizes, is_negative); found != sizes.end()) {
+    throw InputError("group sizes", "contain " + std::to_string(*found) + "; a size cannot be negative");
+  }
   std::int64_t left = suffixes;
   for (const std::int64_t size : sizes) {
-    if (size < 0 || size > left) {
+    if (size > left) {
       throw InputError("group sizes", "do not add up to the number of suffixes, " + std::to_string(suffixes) +
                                           ": a size of " + std::to_string(size) +
                                           " exceeds the remaining number, " + std::to_string(left));

@@ -298,8 +298,8 @@ PackedShape smallest_fitting_shape(const PackedShape& needed, std::span<const Pa
   }
   if (best) return *best;
   throw InputError("micro_batch.shapes",
-                   "none of the step's " + format_plain_count(std::ssize(shapes), "shape") +
-                       " is large enough for a micro-batch with " + format_plain_count(needed.rows, "row") +
+                   "no shape of this step (it has " + std::to_string(shapes.size()) +
+                       ") is large enough for a micro-batch with " + format_plain_count(needed.rows, "row") +
                        " per rank and " + format_plain_count(needed.sequences, "sequence") +
                        ", so the step was made with different settings",
                    "Make all passes of a step with the same configuration");

@@ -12,6 +12,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
+#include "pack/sample_fields.hpp"
 #include "plan/settings/requirements.hpp"
 #include "plan/transfer/row_cuts.hpp"
 
@@ -163,8 +164,11 @@ CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedF
   }
   const std::string named = "is named by fields." + cut.name() + ".cut_by";
   if (!has_form_of_ranges(found->spec)) {
-    throw InputError("field '" + name + "'", named + ", but does not consist of int64 rows of shape [2]",
-                     hint);
+    throw InputError(
+        "field '" + name + "'",
+        named + ", but is " + description_of(found->spec) + "; it must be int64 rows of shape [2]",
+        "Provide [first token, after the last] per row (in JSON Lines, also set fields." + name +
+            ".read_as: rows), or set fields." + cut.name() + ".cut_by: null");
   }
   if (found->shares_equal) {
     throw InputError("field '" + name + "'", named + ", but has share: equal",

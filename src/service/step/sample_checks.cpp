@@ -129,10 +129,8 @@ std::string describe_lengths(const SampleShape& sample) {
 /// Throws InputError unless `added` matches `brought`, the original sample at the same position.
 void require_same_sample(const SampleShape& brought, const SampleShape& added) {
   if (added.id != brought.id) {
-    throw InputError("added fields",
-                     "are not in the order in which the samples were passed: " + name_of(brought) +
-                         " is in a different position",
-                     "Pass them in the order of the samples");
+    throw InputError("added fields", "have " + name_of(added) + " where " + name_of(brought) + " was passed",
+                     "Pass the same samples in the same order");
   }
   if (added.length() != brought.length() || added.prompt != brought.prompt) {
     throw InputError("added fields",

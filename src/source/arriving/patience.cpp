@@ -74,7 +74,7 @@ void Patience::on_unformed(const UnformedStep& lack) {
                   fmt::format("has received no samples for {:.0f} s (stream.patience: {:g}). It {}", idle,
                               *most_, describe_lack(lack)),
                   "Check that the producers are running; GET /v1/status of " + where_ +
-                      " shows which samples were received");
+                      " shows how many samples were received");
   }
   send_note_if_due([&] {
     return fmt::format("waiting for samples for {:.0f} s: step {} {}", waited, lack.step,

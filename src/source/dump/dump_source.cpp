@@ -15,6 +15,7 @@
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "mesh/fail_together.hpp"
+#include "pack/sample_fields.hpp"
 #include "source/files/file_agreement.hpp"
 #include "source/files/schema_agreement.hpp"
 #include "transport/gather_lists.hpp"
@@ -98,10 +99,27 @@ void DumpSource::find_fields(const Communicator& comm) {
 void DumpSource::require_same_fields(const DumpedMicroBatch& micro_batch) const {
   const std::string name = first_different_field(fields_, micro_batch.schema().fields);
   if (name.empty()) return;
-  throw InputError(micro_batch.path(),
-                   "differs from " + fields_from_ + ": tensor '" + name +
-                       "' is in only one of them, or has another type or shape",
-                   "With dtype: narrow, types may change from step to step: dump without it");
+  const std::vector<DumpedField>& others = micro_batch.schema().fields;
+  const auto name_of_field = [](const DumpedField& field) { return field.spec.name; };
+  const auto first = std::ranges::find(fields_, name, name_of_field);
+  const auto other = std::ranges::find(others, name, name_of_field);
+  const std::string tensor = "tensor '" + name + "'";
+  if (first == fields_.end() || other == others.end()) {
+    const bool is_added = first == fields_.end();
+    throw InputError(micro_batch.path(),
+                     (is_added ? "has " : "has no ") + tensor + ", but " + fields_from_ +
+                         (is_added ? " does not" : " does"),
+                     "Dump a run in which all samples have the same fields");
+  }
+  FieldSpec with_same_type = other->spec;
+  with_same_type.dtype = first->spec.dtype;
+  throw InputError(
+      micro_batch.path(),
+      "has " + tensor + " as " + description_of(other->spec) + "; " + fields_from_ + " has it as " +
+          description_of(first->spec),
+      with_same_type == first->spec
+          ? "If the run set fields." + name + ".dtype: narrow, dump it again without that setting"
+          : "Dump a run in which the field has the same kind and shape in all steps");
 }
 
 void DumpSource::find_samples(const Communicator& comm) {

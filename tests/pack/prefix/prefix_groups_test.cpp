@@ -83,7 +83,9 @@ TEST(PrefixGroups, from_masks_refuse_sizes_that_do_not_fit) {
   EXPECT_THAT(message_of(made({1, 1})), HasSubstr("leave 1 of 3 suffixes without a group"));
   EXPECT_THAT(message_of(made({2, 2})), HasSubstr("a size of 2 exceeds the remaining number, 1"));
   EXPECT_THAT(message_of(made({3})), HasSubstr("there is 1 size for 2 prefixes"));
-  EXPECT_THAT(message_of(made({4, -1})), HasSubstr("do not add up to the number of suffixes, 3"));
+  EXPECT_THAT(message_of(made({4, 0})), HasSubstr("do not add up to the number of suffixes, 3"));
+  for (const Sizes& sizes : {Sizes{-1, 4}, Sizes{4, -1}, Sizes{3, -1}})
+    EXPECT_THAT(message_of(made(sizes)), HasSubstr("contain -1; a size cannot be negative"));
   EXPECT_THROW((void)PrefixGroups::from_masks({2, 1, Entries{1, 1}}, {3, 1, ones}, 2), InputError);
 }
 

@@ -270,7 +270,7 @@ TEST(SmallestShape, rejects_a_step_planned_with_other_settings) {
       testing_support::message_of([&] {
         (void)smallest_fitting_shape({600, 1, 600}, std::vector<PackedShape>{{500, 9, 500}}, settings);
       }),
-      HasSubstr("none of the step's 1 shape is large enough"));
+      HasSubstr("no shape of this step (it has 1) is large enough for a micro-batch with 600 rows"));
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
@@ -191,12 +193,14 @@ TEST(CarriedFields, are_refused_by_name_if_they_cannot_be_cut) {
     wrong.kind = kind;
     EXPECT_THAT(refusal({wrong, spans}), HasSubstr("field 'patches': has one value per "));
   }
-  for (FieldSpec form : {FieldSpec{"spans", DType::int32, FieldKind::rows, {2}},
-                         FieldSpec{"spans", DType::int64, FieldKind::rows, {3}},
-                         FieldSpec{"spans", DType::int64, FieldKind::token, {2}}}) {
-    EXPECT_THAT(
-        refusal({patches, form}),
-        HasSubstr("field 'spans': is named by fields.patches.cut_by, but does not consist of int64 rows"));
+  for (const auto& [form, description] :
+       {std::pair{FieldSpec{"spans", DType::int32, FieldKind::rows, {2}}, "an int32 rows field of rows of 2"},
+        std::pair{FieldSpec{"spans", DType::int64, FieldKind::rows, {3}}, "an int64 rows field of rows of 3"},
+        std::pair{FieldSpec{"spans", DType::int64, FieldKind::sample, {2, 2}},
+                  "an int64 sample field of rows of 2 x 2"}}) {
+    EXPECT_THAT(refusal({patches, form}),
+                HasSubstr("field 'spans': is named by fields.patches.cut_by, but is " +
+                          std::string(description) + "; it must be int64 rows of shape [2]"));
   }
   FieldRouting ways = cut_ways();
   ways.settings["spans"].share = FieldSharing::equal;

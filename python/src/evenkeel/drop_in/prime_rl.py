@@ -30,7 +30,7 @@ def prepare_batch(
     """Returns the micro-batches of each training worker: equal numbers, of at most ``seq_len`` tokens before padding.
 
     ``sections`` are settings of evenkeel.plan. By default, workers synchronize at every micro-batch, as with FSDP, and the work of a
-    sample is ``bin_cost`` of its length. Raises InputError if that is not linear s + quadratic s^2.
+    sample is ``bin_cost`` of its length. Raises InputError if that is not a*s + b*s^2 of a length s, with a, b >= 0.
 
     As in prime-rl, longer samples are truncated, micro-batches with images come first, and workers with fewer micro-batches get more
     without loss. Samples of text do not share micro-batches with images here. Raises InputError if only some have routed experts.
@@ -73,9 +73,12 @@ def _length_of(sample: Any) -> int:
 
 
 def _cost_of(bin_cost: Callable[[Sequence[int]], int], longest: int) -> dict[str, int]:
-    """Returns the coefficients of linear s + quadratic s^2, in units of the quadratic one, or of the linear one if that is 0."""
+    """Returns the coefficients of linear*s + quadratic*s^2, in units of the quadratic one, or of the linear one if that is 0."""
     quadratic = (bin_cost([2]) - 2 * bin_cost([1])) / 2
     linear = bin_cost([1]) - quadratic
-    if linear < 0 or quadratic < 0 or abs(linear * longest + quadratic * longest**2 - bin_cost([longest])) > 1e-6 * bin_cost([longest]):
-        refuse("bin_cost", "is not linear s + quadratic s^2 of a sample's length s", 'Pass balance={"cost": ...} of evenkeel.plan')
+    hint = 'Pass balance={"cost": {"linear": a, "quadratic": b}}'
+    if abs(linear * longest + quadratic * longest**2 - bin_cost([longest])) > 1e-6 * abs(bin_cost([longest])):
+        refuse("bin_cost", "is not a*s + b*s^2 for a sample of length s", hint)
+    if linear < 0 or quadratic < 0:
+        refuse("bin_cost", f"is {linear:g}*s + {quadratic:g}*s^2 for a sample of length s; coefficients cannot be negative", hint)
     return {"linear": round(linear / quadratic), "quadratic": 1} if quadratic else {"linear": 1, "quadratic": 0}
