@@ -31,7 +31,9 @@ struct LineRef {
 
 struct LineScan {
   std::vector<LineRef> lines;  ///< lines that start in the scanned range and are not blank, in order
-  std::int64_t newlines = 0;   ///< number of lines that start in the scanned range, including blank lines
+  /// Number of lines that start in the scanned range, blank or not; a last line without a line break also
+  /// counts.
+  std::int64_t newlines = 0;
 };
 
 /// Finds the lines whose first byte is in `range`, numbered from 0. The last line may extend past the range.
