@@ -34,7 +34,7 @@ std::int32_t current_thread_id() noexcept {
 #endif
 }
 
-/// The lane, which holds a thread's reports, that the calling thread occupies until it ends.
+/// Reserves a lane for the calling thread's reports until the thread ends. If no lane is free, uses `unseen`.
 class OwnLane {
  public:
   OwnLane() noexcept {

@@ -12,7 +12,7 @@ namespace evenkeel {
 
 /// The party that a thread is waiting for.
 enum class WaitFor : std::uint8_t {
-  nobody,   ///< the thread is not waiting: it is working, or running the program's own code
+  nobody,   ///< the thread is not waiting: it is running code of Evenkeel or of the application
   ranks,    ///< other ranks, which the thread needs to continue
   end,      ///< other ranks to exit, too; a rank that waits for this one in another call will wait forever
   thread,   ///< another thread of this process

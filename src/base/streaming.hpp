@@ -12,9 +12,9 @@
 
 namespace evenkeel::streaming {
 
-/// Stores that bypass the caches, one cache line at a time. They avoid reading each line before it is
-/// overwritten, which is a third of the memory traffic of a large copy. The disadvantage is that the next
-/// reader must fetch the lines from memory.
+/// Non-temporal stores, which bypass the caches, one cache line at a time. They avoid reading each line
+/// before it is overwritten, which is a third of the memory traffic of a large copy. The disadvantage is that
+/// the next reader must fetch the lines from memory.
 
 #if defined(__SSE2__)
 inline constexpr bool available = true;
@@ -114,7 +114,7 @@ inline void store_lines(std::byte* to, const std::byte* from, std::size_t count)
   store_lines(to, from, count, [](std::size_t) {});
 }
 
-/// Ensures that other threads see all previous cache-bypassing stores of this thread before any later store.
+/// Ensures that other threads see all previous non-temporal stores of this thread before any later store.
 inline void finish() noexcept {
 #if defined(__SSE2__)
   _mm_sfence();

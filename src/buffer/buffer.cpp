@@ -263,8 +263,8 @@ bool Buffer::commit(const Queue::Requests& requests) {
   return false;
 }
 
-// Sets the error of all requests, and loads the ledger from the store again, since it may contain events that
-// were not stored.
+// Sets the error of all requests, and reloads the ledger from the store, since the ledger may contain events
+// that were not stored.
 void Buffer::fail_all_and_reload(const Queue::Requests& requests, const std::exception_ptr& error) {
   for (Queue::Request* request : requests) request->error = error;
   opened_.clear();  // deadlines are unknown until the ledger is loaded

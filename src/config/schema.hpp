@@ -24,7 +24,7 @@ struct ConfigKey {
 /// empty for all keys. Throws ConfigError that lists the sections if there is no such key or section.
 [[nodiscard]] std::string config_schema_text(std::string_view chosen = {});
 
-/// Returns the keys as a Markdown page, which is exactly docs/configuration.md.
+/// Returns the keys as a Markdown page. The file docs/configuration.md must be identical to this page.
 [[nodiscard]] std::string config_reference_markdown();
 
 }  // namespace evenkeel

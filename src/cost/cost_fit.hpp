@@ -78,9 +78,10 @@ struct FitGroups {
 /// If only the overhead cannot be distinguished (for example, because micro-batches are filled to within 1 %
 /// of each other), the overhead is 0, and its time is attributed to tokens and squares.
 ///
-/// Observations of groups of several ranks also determine c. The fit alternates, a bounded number of times,
-/// between fitting the coefficients and classifying the observations by whether attention hides their
-/// communication. The c of a link stays at the value assumed in `groups`, and is nullopt in the model, if
+/// Observations of groups of several ranks also determine c (see TimeModel). The fit alternates, a bounded
+/// number of times, between fitting the coefficients and classifying the observations by whether attention
+/// hides their communication. The c of a link stays at the value assumed in `groups`, and is nullopt in the
+/// model, if
 /// - fewer than 4 observations use the link, in which case they are excluded from the fit;
 /// - the effect of the link's communication on the times does not exceed the noise;
 /// - its term cannot be distinguished from other terms, for example because all groups have the same size.
@@ -88,8 +89,8 @@ struct FitGroups {
 /// If all communication over a link is hidden, the observations only give an upper bound on c. If this bound
 /// is below the assumed value, c is set to the bound.
 ///
-/// v is not fitted. If communication is hidden, the times do not depend on v; otherwise, a larger v cannot be
-/// distinguished from a smaller c or a smaller quadratic coefficient.
+/// v (FitGroups::overlap) is not fitted. If communication is hidden, the times do not depend on v; otherwise,
+/// a larger v cannot be distinguished from a smaller c or a smaller quadratic coefficient.
 [[nodiscard]] std::optional<TimeModel> fit_time_model(std::span<const CostObservation> observations,
                                                       const FitGroups& groups = {});
 

@@ -64,7 +64,8 @@ TimeFit::Choice TimeFit::find_best_choice() const {
   };
   if (!has_enough_observations(0) && !has_enough_observations(1)) return all_kept;
   keep_if_better(fit_iteratively(all_kept, few_rounds));
-  // When fitting both hops, also start from the classifications found by fitting each hop alone.
+  // When fitting the hops of both links, also start from the times that were classified as exposed when each
+  // hop was fitted alone.
   std::vector<Choice> both = starting_choices(all_kept, {true, true});
   both.push_back(both.back());
   for (std::size_t link = 0; link < num_links; ++link) {
@@ -142,7 +143,8 @@ std::optional<TimeFit::Fit> TimeFit::best_fit_from(const std::vector<Choice>& st
   return best;
 }
 
-// Returns the gain that a fit must have for each additional assumption: four times the gain that Schwarz's
+// Returns the log-likelihood gain that a fit needs, per additional unit of assumption_weight() or additional
+// fitted communication term, to be preferred to a simpler fit. This is four times the gain that Schwarz's
 // criterion (1978) requires, since each fit is the best of several.
 double TimeFit::noise_threshold() const {
   return 2 * std::log(static_cast<double>(times_.size()));

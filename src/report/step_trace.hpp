@@ -27,7 +27,7 @@ struct RankTrace {
   static constexpr std::size_t max_sent = 16;
 
   double made_at = 0;           ///< time at which the step was ready
-  PhaseTimes phases{};          ///< durations of the phases, which follow each other
+  PhaseTimes phases{};          ///< durations of the consecutive phases, the last of which ends at `made_at`
   std::int64_t made_ahead = 0;  ///< 1 if a separate thread made the step ahead of the trainer, otherwise 0
   double asked_at = 0;          ///< time at which the trainer requested the step
   double handed_at = 0;         ///< time at which the trainer got the step

@@ -26,10 +26,10 @@ LineScan scan_ranges(const std::filesystem::path& path, const std::vector<ByteRa
   for (const ByteRange& range : ranges) {
     const LineScan part = scan_lines(InputFile(path), range);
     for (LineRef line : part.lines) {
-      line.number += all.newlines;
+      line.number += all.num_lines;
       all.lines.push_back(line);
     }
-    all.newlines += part.newlines;
+    all.num_lines += part.num_lines;
   }
   return all;
 }
@@ -38,14 +38,14 @@ TEST(ScanLines, gives_offsets_lengths_and_numbers) {
   const TemporaryFile file("ab\n\ncde\n", ".txt");
   const LineScan scan = scan_whole(file.path());
   EXPECT_THAT(scan.lines, ElementsAre(LineRef{0, 2, 0}, LineRef{4, 3, 2}));
-  EXPECT_EQ(scan.newlines, 3);
+  EXPECT_EQ(scan.num_lines, 3);
 }
 
 TEST(ScanLines, needs_no_final_newline) {
   const TemporaryFile file("ab\ncd", ".txt");
   const LineScan scan = scan_whole(file.path());
   EXPECT_THAT(scan.lines, ElementsAre(LineRef{0, 2, 0}, LineRef{3, 2, 1}));
-  EXPECT_EQ(scan.newlines, 2);
+  EXPECT_EQ(scan.num_lines, 2);
 }
 
 TEST(ScanLines, excludes_carriage_returns) {
@@ -57,14 +57,14 @@ TEST(ScanLines, lines_of_white_space_are_counted_but_not_returned) {
   const TemporaryFile file("\n \t\nx\n  ", ".txt");
   const LineScan scan = scan_whole(file.path());
   EXPECT_THAT(scan.lines, ElementsAre(LineRef{4, 1, 2}));
-  EXPECT_EQ(scan.newlines, 4);
+  EXPECT_EQ(scan.num_lines, 4);
 }
 
 TEST(ScanLines, an_empty_file_has_no_lines) {
   const TemporaryFile file("", ".txt");
   const LineScan scan = scan_whole(file.path());
   EXPECT_THAT(scan.lines, IsEmpty());
-  EXPECT_EQ(scan.newlines, 0);
+  EXPECT_EQ(scan.num_lines, 0);
 }
 
 TEST(ScanLines, a_byte_order_mark_belongs_to_no_line) {
@@ -86,9 +86,9 @@ TEST(ScanLines, a_line_belongs_to_the_range_of_its_first_byte) {
 
 TEST(ScanLines, a_range_is_cut_to_the_file) {
   const TemporaryFile file("a\nb\n", ".txt");
-  EXPECT_EQ(scan_lines(InputFile(file.path()), {0, 1000}).newlines, 2);
-  EXPECT_EQ(scan_lines(InputFile(file.path()), {1000, 2000}).newlines, 0);
-  EXPECT_EQ(scan_lines(InputFile(file.path()), {2, 2}).newlines, 0);
+  EXPECT_EQ(scan_lines(InputFile(file.path()), {0, 1000}).num_lines, 2);
+  EXPECT_EQ(scan_lines(InputFile(file.path()), {1000, 2000}).num_lines, 0);
+  EXPECT_EQ(scan_lines(InputFile(file.path()), {2, 2}).num_lines, 0);
 }
 
 TEST(ScanLines, a_line_end_may_be_split_between_blocks) {
@@ -122,7 +122,7 @@ RC_GTEST_PROP(ScanLines, ranges_together_equal_the_whole, ()) {
   const LineScan whole = scan_whole(file.path());
   const LineScan parts = scan_ranges(file.path(), ranges);
   RC_ASSERT(parts.lines == whole.lines);
-  RC_ASSERT(parts.newlines == whole.newlines);
+  RC_ASSERT(parts.num_lines == whole.num_lines);
 }
 
 RC_GTEST_PROP(ScanLines, matches_getline, ()) {
@@ -140,7 +140,7 @@ RC_GTEST_PROP(ScanLines, matches_getline, ()) {
     offset += bytes + 1;
   }
   RC_ASSERT(scan_whole(file.path()).lines == expected);
-  RC_ASSERT(scan_whole(file.path()).newlines == number);
+  RC_ASSERT(scan_whole(file.path()).num_lines == number);
 }
 
 TEST(ScanLines, ranges_of_a_large_file_together_equal_the_whole) {
@@ -153,7 +153,7 @@ TEST(ScanLines, ranges_of_a_large_file_together_equal_the_whole) {
   for (const int parts : {2, 3, 7, 64}) {
     const LineScan cut = scan_ranges(file.path(), split_bytes(InputFile(file.path()).size(), parts));
     EXPECT_EQ(cut.lines, whole.lines) << parts << " parts";
-    EXPECT_EQ(cut.newlines, whole.newlines) << parts << " parts";
+    EXPECT_EQ(cut.num_lines, whole.num_lines) << parts << " parts";
   }
 }
 

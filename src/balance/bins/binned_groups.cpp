@@ -129,7 +129,8 @@ class BinnedSearch {
     return packed ? distribute_bins(*packed) : Partition{};
   }
 
-  /// Distributes bins evenly over the groups: balances costs, and the numbers of bins differ by at most one.
+  /// Distributes the bins over the groups. Balances the groups' costs; their numbers of bins differ by at
+  /// most one.
   [[nodiscard]] Partition distribute_bins(const Partition& bins) const {
     const Partition shares =
         balance_items(group_sums(bins, costs_), shape_.groups, GroupSize::equal).with_sorted_items();

@@ -24,10 +24,11 @@ bool are_within_limits(std::span<const LimitedAmount> limits, std::int64_t n) {
   });
 }
 
-/// Returns the number of parts per bin. Each item's count is rounded up to whole parts, so rounding adds at
-/// most n parts to a bin. A bin above a limit exceeds it by at least whole / limit.most parts, which is more
-/// than n if whole > n * limit.most. In that case, a slack of n parts accepts exactly the bins that are
-/// within the limit. If sums would become too large, there are fewer parts, and the slack is 0.
+/// Returns the number of parts (`whole`) into which a bin's capacity is divided, and the slack. An item's
+/// count is its amount in parts, rounded up, so rounding adds at most n parts to a bin. A bin that exceeds a
+/// limit exceeds it by at least 1, which is whole / limit.most parts. If whole > n * limit.most, this is more
+/// than n parts, so a slack of n parts accepts exactly the bins that are within the limit. If sums would
+/// become too large, there are fewer parts, and the slack is 0.
 Parts resolution_for(std::span<const LimitedAmount> limits, std::int64_t n) {
   constexpr Wide most_of_all = Wide{1} << 60;
   Wide bins = 0;

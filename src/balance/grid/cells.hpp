@@ -9,7 +9,7 @@
 
 namespace evenkeel {
 
-/// The cells of a grid, ordered by column.
+/// The cells of a grid, in column-major order.
 struct CellGrid {
   std::size_t rows = 1;
   std::vector<ItemGroup> cells;  ///< rows * columns cells

@@ -77,10 +77,11 @@ struct WantedShift {
   Cost most = 0;
 };
 
-/// Returns the allowed exchange of one item for at most one other that is nearest to the wanted shift, or
-/// nullopt if no exchange is found. Examines only exchanges near the ideal. O(items of both groups). `budget`
-/// is the number of items that may still be examined; once it is used up, exchanges that require packing are
-/// skipped.
+/// Searches for an allowed exchange of one item of the giver for at most one item of the receiver. Returns
+/// the exchange whose moved cost is closest to the ideal (see WantedShift), or nullopt if none is found. For
+/// each given item, examines only the few items of the receiver that would come closest to the ideal.
+/// O(items of both groups). `budget` is the number of items that may still be examined; once it is used up,
+/// exchanges that require packing are skipped.
 [[nodiscard]] std::optional<Exchange> find_exchange(const ItemGroup& giver, const ItemGroup& receiver,
                                                     WantedShift wanted, const ExchangeRules& rules,
                                                     std::int64_t& budget);

@@ -272,8 +272,8 @@ class Differencing {
   std::vector<CostedItem> sorted_;  ///< items in ascending order of (cost, item); item numbers are nodes
   std::vector<Node> next_;          ///< by node: the next node of its list, or end_of_list
   std::vector<Node> tail_;          ///< by first node of a list: the last node of the list
-  /// Positions in `sorted_` at which the runs begin that are not merged yet; the run with the greatest
-  /// priority is last.
+  /// Start positions in `sorted_` of the runs that have not been merged yet. The run with the greatest
+  /// priority comes last.
   std::vector<std::size_t> runs_;
   std::vector<HeapEntry> heap_;  ///< states that result from merging, as a max-heap by priority
   std::vector<State> slots_;

@@ -119,8 +119,8 @@ void read_sample_tensors(std::span<Column* const> columns, const RaggedBatch& ba
   sample.tensors.read(0, sample.lengths, {0, 0}, out);
 }
 
-/// Returns the fields that were added to samples of tensors, as columns of a batch of the same samples; an
-/// empty batch if there are none.
+/// Parses the fields that were added later to samples stored as tensors. Returns them as the columns of a
+/// batch of these samples, or an empty batch if no fields were added.
 RaggedBatch parse_added_fields(const JsonlSchema& schema, std::span<const OpenSample> samples,
                                std::span<const std::int64_t> arrivals) {
   if (schema.fields.empty()) return {};

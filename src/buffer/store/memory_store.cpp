@@ -85,7 +85,8 @@ class MemoryStore : public Store {
  private:
   static constexpr std::int64_t of_node = 128;   // bytes of overhead per entry of a map
   static constexpr std::int64_t times_kept = 2;  // copies in memory of a seen slot: here and in the ledger
-  // Bytes that an event reserves for the slots of seen keys (at most two) that its sample leaves.
+  // Bytes reserved with each event for the SeenSlot entries (at most two) that remain once its sample is
+  // trained or dropped.
   static constexpr std::int64_t of_keys = 2 * times_kept * sizeof(stream::SeenSlot);
 
   [[nodiscard]] static SharedBody make_shared_body(const StoreChange::Record& body) {

@@ -280,7 +280,7 @@ void inspect_files_of_lines(const std::vector<std::filesystem::path>& paths, con
       line.number += before;
       lines.push_back(line);
     }
-    before += found.newlines;
+    before += found.num_lines;
   }
   if (lines.empty()) throw InputError(pattern, "has no samples", "Name files with at least one sample");
   inspect_rollouts(LineFiles(file_pointers(files), std::move(first_lines)), lines, declared, pattern);

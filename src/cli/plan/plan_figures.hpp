@@ -37,7 +37,7 @@ void add_pipeline(nlohmann::json& json, const StepPlan& plan, const PlanSettings
 /// The padding of a plan's micro-batches to a few shapes, which are chosen as in the first step of a job.
 struct ShapedPlan {
   std::vector<PackedShape> shapes;
-  /// Number of rows needed without padding to shapes, over all CP ranks, including filler.
+  /// Number of rows, including filler, before micro-batches are padded to the shapes; over all CP ranks.
   std::int64_t rows = 0;
   std::int64_t padding = 0;  ///< number of pad rows added to reach the shapes, over all CP ranks
 

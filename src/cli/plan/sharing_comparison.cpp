@@ -58,14 +58,14 @@ Cost min_work_under_cap(const CostModel& cost, const std::vector<SharedGroup>& g
   return work;
 }
 
-/// Returns the time of this work if it is spread evenly over all DP ranks according to their speeds, in the
-/// units of a plan's end.
+/// Returns the time that this work takes if it is divided among all DP ranks in proportion to their speeds.
+/// The time is in the units of end_time_without_bubbles().
 double even_time(Cost work, const PlanSettings& settings) {
   const std::vector<std::int64_t>& speeds = settings.balance.speeds;
   if (speeds.empty()) return static_cast<double>(work) / settings.dp;
   const auto [slowest, fastest] = std::ranges::minmax(speeds);
   const auto all = static_cast<double>(std::accumulate(speeds.begin(), speeds.end(), std::int64_t{0}));
-  // If costs are times, they are already in units of the fastest rank.
+  // If costs are already times, their unit is the time that the fastest rank takes for one unit of work.
   const std::int64_t unit = settings.speeds_of_costs().empty() ? fastest : slowest;
   return static_cast<double>(work) * static_cast<double>(unit) / all;
 }

@@ -58,7 +58,7 @@ class ValueExchange {
   [[nodiscard]] std::int64_t copied_bytes() const;
 
  private:
-  /// A field, with this rank's data about the field.
+  /// One of the exchanged fields, from this rank's point of view.
   struct Field {
     FieldSpec spec;
     const RowCounts* counts = nullptr;

@@ -65,8 +65,8 @@ class LineCutter {
 
   void end_line(std::int64_t end) {
     const std::int64_t bytes = end - start_ - (last_ == '\r' ? 1 : 0);
-    if (!blank_) scan_.lines.push_back({start_, bytes, scan_.newlines});
-    ++scan_.newlines;
+    if (!blank_) scan_.lines.push_back({start_, bytes, scan_.num_lines});
+    ++scan_.num_lines;
   }
 
   ByteRange range_;

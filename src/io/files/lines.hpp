@@ -31,12 +31,14 @@ struct LineRef {
 
 struct LineScan {
   std::vector<LineRef> lines;  ///< lines that start in the scanned range and are not blank, in order
-  std::int64_t newlines = 0;   ///< number of lines that start in the scanned range, including blank lines
+  /// Number of lines that start in the scanned range, blank or not; a last line without a line break also
+  /// counts.
+  std::int64_t num_lines = 0;
 };
 
 /// Finds the lines whose first byte is in `range`, numbered from 0. The last line may extend past the range.
 /// Any division of a file into ranges yields the lines of the whole file, if each range's line numbers are
-/// increased by the `newlines` of all ranges before it.
+/// increased by the `num_lines` of all ranges before it.
 ///
 /// A line that consists of white space is blank: it is counted but not returned. The last line need not end
 /// with a line break. A UTF-8 byte order mark at the start of the file is skipped. The range is clipped to

@@ -34,8 +34,8 @@ void remove_run_entries(const fs::path& folder, const RunLayout& layout) {
   });
 }
 
-/// Returns the output that a step's file belongs to. Results are named step-000000.safetensors, files of a
-/// dump mb-00000.safetensors.
+/// Returns the output that a step's file belongs to. Results have names like step-000000.safetensors, and
+/// files of a dump have names like mb-00000.safetensors.
 RunOutput output_of(const RunEntry& entry) {
   return entry.path.filename().string().starts_with("mb-") ? RunOutput::dump : RunOutput::results;
 }

@@ -115,7 +115,8 @@ class Walk {
     return visit_levels(folder, levels_of_a_grid) && visit_levels(folder, levels_of_groups);
   }
 
-  /// Visits the contents of a folder of a dump. `levels` are the forms of the names in this folder and below.
+  /// Visits the contents of a folder of a dump. `levels` contains the name format of this folder's
+  /// subfolders, and then of each level below them.
   bool visit_levels(const fs::path& folder, std::span<const Numbered> levels) {
     return std::ranges::all_of(names_in(folder), [&](const std::string& name) {
       const fs::path path = folder / name;

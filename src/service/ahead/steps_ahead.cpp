@@ -67,7 +67,7 @@ void StepsAhead::start_thread() {
   const auto error =
       try_locally([&] { thread_ = std::jthread([this](const std::stop_token& stop) { make_all(stop); }); });
   // If any rank failed to start its thread, all ranks throw here. The destructors then stop the threads that
-  // were started, which have not made any step yet.
+  // were started, which have not made any steps yet.
   fail_together(maker_.mesh().world(), error);
   {
     const std::lock_guard lock(ready_->mutex);

@@ -26,7 +26,7 @@ namespace evenkeel {
 
 /// Request to make steps ahead.
 struct StepsRequest {
-  std::int64_t steps = 0;  // steps below this number are made
+  std::int64_t steps = 0;  // end (exclusive) of the range of step numbers to make
   Steps::Reader read;      // reads this rank's samples of a step
   std::string profile;
 };

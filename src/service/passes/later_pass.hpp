@@ -22,12 +22,13 @@ void add_arenas(std::span<const PackedMicroBatch> from, std::span<const MicroBat
 /// Moves the sequences that a rank holds to other micro-batches, without communication. Every sequence keeps
 /// its rows, including padding, in every field of `from`.
 ///
-/// `to` has the new micro-batches, which must be laid out. Micro-batches without samples must already have
-/// all their fields, with filler rows set. If they lack a field of `from`, they get a column of zeros. A
-/// field whose samples share rows keeps its single column, which `to` borrows from `from`. Throws InputError
-/// if the micro-batches of `from` no longer share that column, because it was written to. Preconditions: both
-/// plans have the same entries in total, and every sequence has the same aligned length in both layouts.
-/// O(rows).
+/// `to` holds the new micro-batches, which must be laid out. A micro-batch that lacks a field of `from` gets
+/// a column for it, in which rows that are not copied are 0. Filler rows and the rows that pad to a shape are
+/// not copied from `from`, so a micro-batch with such rows must already have every field in which they are
+/// not 0. A field whose samples share rows keeps its single column, which `to` borrows from `from`. Throws
+/// InputError if the micro-batches of `from` no longer share that column, because it was written to.
+/// Preconditions: both plans have the same entries in total, and every sequence has the same aligned length
+/// in both layouts. O(rows).
 void regroup(std::span<PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
              std::span<PackedMicroBatch> to, std::span<const MicroBatchPlan> to_plan);
 

@@ -37,7 +37,7 @@ Scan scan_share(const InputFiles& files, int rank, int ranks) {
   for (const FilePart& part :
        split_by_file(sizes, split_bytes(bytes, ranks)[static_cast<std::size_t>(rank)])) {
     const LineScan found = scan_lines(*files[part.file], part.range);
-    scan.parts.push_back({static_cast<std::int64_t>(part.file), found.newlines});
+    scan.parts.push_back({static_cast<std::int64_t>(part.file), found.num_lines});
     scan.lines.insert(scan.lines.end(), found.lines.begin(), found.lines.end());
     scan.part_ends.push_back(scan.lines.size());
   }

@@ -16,7 +16,9 @@ namespace evenkeel {
 struct Extent {
   SharedHeap::Place place;
   std::int64_t bytes = 0;  ///< number of transferred bytes, after the view is applied
-  std::int64_t view = -1;  ///< offset of the view in the file of the notice; -1 if the bytes are contiguous
+  /// Offset of the view in the memory file that holds the extents (OfferNotice::place); -1 if the bytes are
+  /// contiguous.
+  std::int64_t view = -1;
 };
 
 /// Message from an owner to a neighbor: the place, in the owner's heap, of the extents of one list, and the

@@ -69,7 +69,7 @@ class StagedViews {
     return has_viewed_blocks() ? plain_ : lists_;
   }
 
-  /// Copies rows with a view into the staging memory. Call this before sending.
+  /// Copies the rows that have a view into the staging memory. Call this before sending.
   void gather() const noexcept { viewed_.copy_to(staged_, viewed_.bytes()); }
   /// Copies staged bytes to their rows. Call this after receiving.
   void scatter() const noexcept { staged_.copy_to(viewed_, viewed_.bytes()); }

@@ -13,7 +13,7 @@ namespace evenkeel::context {
 struct WaveTrial {
   /// Time limit for the first item of a wave. The item gets the group with the least area within this limit.
   Cost first_limit = 0;
-  Cost height = 0;  ///< time up to which waves are filled; the time of their first item if that is longer
+  Cost height = 0;  ///< time up to which a wave is filled, unless the time of its first item is longer
   /// If not 0, waves that already have items may become longer, by 1 / slack of their time, while they are
   /// filled.
   Cost slack = 0;
