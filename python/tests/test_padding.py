@@ -64,7 +64,7 @@ def test_an_empty_batch_is_padded_to_an_empty_tensor():
         (lambda: padding.lengths_of_mask(np.full((2, 2), 256)), "a mask can have only 0 and 1"),
         (lambda: padding.lengths_of_mask(np.full((2, 2), -1)), "a mask can have only 0 and 1"),
         (lambda: padding.lengths_of_mask(np.ones((2, 2))), "dtype float64"),
-        (lambda: padding.lengths_of_mask(np.ones(2, bool)), "1 dimensions"),
+        (lambda: padding.lengths_of_mask(np.ones(2, bool)), "1 dimension;"),
         (lambda: padding.lengths_of_mask(np.ones((4, 4), bool)[:, ::2]), "not contiguous"),
         (lambda: padding.remove_padding(np.ones((2, 3)), np.ones((3, 2), bool)), r"the mask has \(3, 2\)"),
         (lambda: padding.remove_padding(np.ones((3, 2, 4)).transpose(1, 0, 2), np.ones((2, 3), bool)), "not contiguous"),

@@ -68,7 +68,8 @@ std::string body_of(const Buffer& buffer, std::int64_t arrival) {
 RaggedBatch samples_of_step(Buffer& buffer) {
   std::vector<std::int64_t> arrivals;
   std::string bodies;
-  for (const stream::WaitingGroup& group : buffer.untrained_steps(0).front().groups) {
+  const stream::FormedStep step = buffer.untrained_steps(0).front();
+  for (const stream::WaitingGroup& group : step.groups) {
     for (const stream::WaitingSample& sample : group.samples) {
       arrivals.push_back(sample.arrival);
       bodies += body_of(buffer, sample.arrival);

@@ -129,7 +129,7 @@ TEST(BufferServer, does_not_mention_late_fields_if_there_are_none) {
   EXPECT_FALSE(json::parse(server.get("/v1/status")->body).contains("missing_fields"));
   EXPECT_FALSE(json::parse(server.get("/v1/job/rules")->body)["settings"].contains("late_fields"));
   EXPECT_THAT(server.post("/v1/fields", R"({"uid": "a", "index": 0, "values": 1})")->body,
-              HasSubstr("Start the buffer with --late-fields"));
+              HasSubstr("List the fields that are added later"));
 }
 
 TEST(BufferServer, answers_a_malformed_line_with_its_location_and_stores_nothing) {

@@ -275,7 +275,7 @@ TEST(CLocal, rows_that_do_not_belong_to_samples_are_errors) {
               f.rows = 2;
             }),
             EVENKEEL_ERROR_INPUT);
-  EXPECT_TRUE(last_error_has("Set num_samples, offsets and ranges to 0"));
+  EXPECT_TRUE(last_error_has("Set num_samples to 0, and offsets and ranges to NULL"));
   EXPECT_EQ(evenkeel_samples_num_fields(held.get()), 0);
   EXPECT_EQ(with([](auto&) {}), EVENKEEL_OK);
 }

@@ -53,9 +53,11 @@ INSTANTIATE_TEST_SUITE_P(
         WrongWords{"pln", "unexpected argument 'pln'. See: evenkeel --help"},
         WrongWords{"config schem", "unexpected argument 'schem'. See: evenkeel config --help"},
         WrongWords{"plan --lengths x.csv --config no.yaml",
-                   "no.yaml: cannot open the configuration: No such file or directory"},
+                   "no.yaml: cannot open the configuration: No such file or directory. Check the path and "
+                   "its permissions"},
         WrongWords{"config show no.yaml",
-                   "no.yaml: cannot open the configuration: No such file or directory"},
+                   "no.yaml: cannot open the configuration: No such file or directory. Check the path and "
+                   "its permissions"},
         WrongWords{"plan", "plan needs --lengths or --arrivals. See: evenkeel plan --help"},
         WrongWords{"run job.yaml --stpes 4", "unexpected argument '--stpes'. See: evenkeel run --help"},
         WrongWords{"run job.yaml --stpes=4", "unexpected argument '--stpes=4'. See: evenkeel run --help"},

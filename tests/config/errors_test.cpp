@@ -351,7 +351,7 @@ TEST(ConfigSpeeds, are_positive_numbers) {
   EXPECT_EQ(refusal("balance: {speeds: [1, [2]]}"),
             "job.yaml:1: balance.speeds: expected a number, found a list");
   EXPECT_EQ(refusal("balance: {speeds: []}"),
-            "job.yaml:1: balance.speeds: expected a list of numbers or equal, found a list");
+            "job.yaml:1: balance.speeds: expected a list of numbers or equal, found an empty list");
   EXPECT_EQ(refusal("balance: {speeds: 2}"),
             "job.yaml:1: balance.speeds: expected a list of numbers or equal, found 2");
 }

@@ -64,7 +64,7 @@ inline Config arriving_config() {
   config.source.kind = SourceKind::stream;
   config.stream = {"127.0.0.1:0", "/kept", "redis://h", "math", "/password", 1 << 20, "/token",
                    "/ca",         8,       4,           600,    300,         2,       OnStale::mask,
-                   true,          0.5,     3,           true};
+                   true,          0.5,     3,           true,   {"values"}};
   return config;
 }
 

@@ -150,8 +150,9 @@ TEST(IndexedDataset, an_index_cut_anywhere_is_refused) {
     EXPECT_FALSE(indexed_error(small_index.substr(0, size)).empty()) << size;
   }
   for (const std::size_t more : {1U, 2U, 4U, 8U}) {
-    EXPECT_THAT(indexed_error(small_index + std::string(more, '\0')),
-                HasSubstr("has " + std::to_string(more) + " bytes after 3 sequences"));
+    EXPECT_THAT(
+        indexed_error(small_index + std::string(more, '\0')),
+        HasSubstr("has " + std::to_string(more) + (more == 1 ? " byte" : " bytes") + " after 3 sequences"));
   }
 }
 
@@ -240,7 +241,7 @@ TEST(IndexedDataset, documents_must_contain_every_sequence_once) {
   EXPECT_THAT(indexed_error(small_index_with(86, bytes_of(std::int64_t{1}))),
               HasSubstr("before the previous one"));
   EXPECT_THAT(indexed_error(small_index_with(78, bytes_of(std::numeric_limits<std::int64_t>::max()))),
-              HasSubstr("there are 3 sequences"));
+              HasSubstr("the number of sequences is 3"));
 }
 
 TEST(IndexedDataset, a_flipped_bit_is_refused_or_harmless) {

@@ -247,7 +247,7 @@ class Scripts(unittest.TestCase):
         self.assertEqual({p["name"] for p in visible if not strict(p)}, {"release", "debs", "wheel"})
 
     def test_a_page_lists_the_versions_of_frameworks_that_are_installed(self) -> None:
-        page = (ROOT / "docs/installing.md").read_text(encoding="utf-8").partition("### Frameworks")[2]
+        page = (ROOT / "docs/installing.md").read_text(encoding="utf-8").partition("## Frameworks")[2]
         listed = {row[0]: set(row[1].split(", ")) for row in re.findall(r"^\| `([a-z-]+)` \| ([^|]+) \|", page, re.MULTILINE)}
         for folder in sorted((ROOT / "tests/frameworks").glob("*/requirements.txt")):
             pins = "".join(file.read_text(encoding="utf-8") for file in folder.parent.glob("*.txt"))

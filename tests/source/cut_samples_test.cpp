@@ -77,7 +77,7 @@ TEST(CutSamples, reject_invalid_or_missing_token_ranges) {
   EXPECT_THAT(message_of([&] {
                 (void)cut(sample_with_rows({0, 8}, 1), {{0, 3}});
               }),
-              AllOf(HasSubstr("sample 5"), HasSubstr("row 0"), HasSubstr("[0, 8) of 7")));
+              AllOf(HasSubstr("sample 5"), HasSubstr("row 0"), HasSubstr("[0, 8); the sample has 7 tokens")));
   EXPECT_THAT(message_of([&] {
                 (void)cut(sample_with_rows({0, 2}, 3), {{0, 3}});
               }),

@@ -29,8 +29,8 @@ enum class RecordKind : std::uint8_t { body = 1, event = 2, note = 3, seen = 4 }
   return number | part << 48;
 }
 
-/// Return the record numbers of the slot of a group's seen keys, and of a note. They are hashes, so they need not
-/// be unique.
+/// Return the record numbers of the slot of a group's seen keys, and of a note. They are hashes, so they need
+/// not be unique.
 [[nodiscard]] std::int64_t record_number_of_slot(const stream::GroupKey& slot) noexcept;
 [[nodiscard]] std::int64_t record_number_of_note(std::string_view name) noexcept;
 

@@ -112,7 +112,7 @@ TEST(SplitOutput, of_more_tokens_than_a_prefix_has_is_an_error_that_names_the_gr
   EXPECT_THAT(message_of([] {
                 (void)PrefixLayout(PrefixGroups(GroupInfo{{2, 1}, {1, 1}})).split(2);
               }),
-              HasSubstr("group 1, which has 1"));
+              HasSubstr("the prefix of group 1 has only 1 token"));
   EXPECT_NO_THROW((void)PrefixLayout(PrefixGroups(GroupInfo{{2, 1}, {2, 1}})).split(2));
 }
 
