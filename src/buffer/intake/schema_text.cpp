@@ -23,7 +23,8 @@ constexpr const char* same_store_version_hint =
 template <typename Value>
 Value parse_enum_name(std::span<const Value> all, const std::string& name) {
   const auto found = std::ranges::find_if(all, [&](Value value) { return name_of(value) == name; });
-  if (found == all.end()) throw InputError("fields", "have the unknown word " + name, same_store_version_hint);
+  if (found == all.end())
+    throw InputError("fields", "have the unknown word " + name, same_store_version_hint);
   return *found;
 }
 
@@ -98,7 +99,8 @@ DeclaredFormats parse_formats(const std::string& text) {
       declared.emplace(name, parse_enum_name<LineFormat>(all_formats, format));
     return declared;
   } catch (const nlohmann::json::exception& error) {
-    throw InputError("formats of fields", std::string("cannot be read: ") + error.what(), same_store_version_hint);
+    throw InputError("formats of fields", std::string("cannot be read: ") + error.what(),
+                     same_store_version_hint);
   }
 }
 
