@@ -235,8 +235,8 @@ def test_delivered_tensors_use_the_programs_memory(over):
         results = rank["results"]
         assert results["too small"][0] == "InputError" and "was asked for" in results["too small"][1]
         for name in ("in steps", "backwards"):
-            assert results[name][:2] == ["InputError", "memory: returned a buffer that is not one contiguous row"]
-        assert results["twice"][:2] == ["InputError", "memory: returned memory that is already in use"]
+            assert results[name][0] == "InputError" and "returned a buffer that is not one contiguous row" in results[name][1]
+        assert results["twice"][0] == "InputError" and "returned memory that is already in use" in results["twice"][1]
         assert results["read-only"][0] == "InputError"
         assert results["no buffer"][0] == "InputError" and "on the device meta" in results["no buffer"][1]
         assert results["delivered"] and results["collected"] and results["kept"]
