@@ -139,6 +139,22 @@ TEST(LateFieldsOfBuffer, are_added_to_samples_of_tensors) {
   EXPECT_THAT(batch.at("values").values<float>(), ElementsAre(1.5F, 2.F, 3.F, 4.F));
 }
 
+TEST(LateFieldsOfBuffer, must_not_be_truncated_behind_samples_of_tensors) {
+  Buffer buffer(make_memory_store(1 << 20), with_late_fields(1));
+  RequestBody body;
+  body.write(sample_tensors(0));
+  buffer.accept_samples(ReceivedSamples(std::move(body), SampleForm::tensors));
+  add_lines(buffer, R"({"uid": 1, "index": 0, "values": 0.5, "old_log_probs": 1})");
+  const std::int64_t arrival = ready_groups(buffer).front().samples.front().arrival;
+  const std::string whole = body_of(buffer, arrival);
+  const auto parse = [&](const std::string& text) {
+    return parse_samples(text, std::span(&arrival, 1), buffer.schema(), buffer.formats());
+  };
+  EXPECT_EQ(parse(whole).size(), 1);
+  for (std::size_t size = 1; size < whole.size(); ++size)
+    EXPECT_THROW(parse(whole.substr(0, size)), InputError) << size;
+}
+
 TEST(LateFieldsOfBuffer, a_repeated_value_is_accepted_and_a_different_value_is_refused_by_name) {
   const ScratchFolder folder;
   auto buffer = open_in(folder);

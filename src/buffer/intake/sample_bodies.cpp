@@ -54,8 +54,10 @@ struct OpenSample {
 /// its line break.
 std::string_view extract_added_fields(std::string_view& bodies) {
   if (bodies.empty() || detect_form(bodies) == SampleForm::tensors) return {};
-  const std::string_view line = bodies.substr(0, bodies.find('\n'));
-  bodies.remove_prefix(std::min(line.size() + 1, bodies.size()));
+  const std::size_t end = bodies.find('\n');
+  if (end == std::string_view::npos) throw InputError(answer_name, "are truncated", same_version_hint);
+  const std::string_view line = bodies.substr(0, end);
+  bodies.remove_prefix(end + 1);
   return line;
 }
 
