@@ -313,7 +313,9 @@ class Rows:
         except (ValueError, RuntimeError) as error:
             if isinstance(error, errors.Error):
                 raise
-            _c.raise_error("input", name, f"cannot be placed in a row: {error}")
+            shape = tuple(self.array.shape[leading:])
+            _c.raise_error("input", name, f"{pad!r} cannot fill a row of shape {shape} and dtype {self.dtype}: {error}",
+                           "Pass one number, or one per element of a row")
         if not kept:
             _c.raise_error("input", name, f"{pad} does not fit into the dtype {self.dtype}")
         return np.ascontiguousarray(bits).reshape(-1).view(np.uint8)

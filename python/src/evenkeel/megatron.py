@@ -189,7 +189,8 @@ class DynamicCPScheduler:
     ) -> None:
         self.ranks = cp_size * dp_size
         if self.ranks & (self.ranks - 1):
-            _c.refuse("cp_size * dp_size", f"is {self.ranks}, but group sizes must be powers of two", "Use a power of two ranks")
+            _c.refuse("cp_size * dp_size", f"is {self.ranks}, but the number of ranks must be a power of two",
+                      "Choose cp_size and dp_size whose product is a power of two")
         self.settings: dict[str, Any] = {
             **settings,
             "mesh": {"dp": self.ranks, "cp": "flexible"},

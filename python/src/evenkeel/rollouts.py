@@ -82,8 +82,10 @@ def from_slime(sample: Mapping[str, Any], *, group_size: int, version: int | Non
         mask = of_response(LOSS_MASK, mask, mask_at, len(tokens) - response, response)
     reward = given.pop("reward", None)
     if isinstance(reward, Mapping):
-        if reward_key is None:
-            raise _refused("reward", f"is a dictionary of {', '.join(map(str, reward))}", "Pass reward_key=...")
+        if reward_key not in reward:
+            keys = ", ".join(map(str, reward)) or "none"
+            raise _refused("reward", f"is a dictionary without the key {reward_key!r}; its keys are: {keys}",
+                           "Pass reward_key, the key of the reward to train with")
         reward = reward[reward_key]
     if version is None:
         version = _oldest("weight_versions", given.get("weight_versions") or ())
