@@ -12,7 +12,7 @@ namespace evenkeel {
 namespace {
 
 /// Memory of the machine or of a control group, in bytes.
-struct Room {
+struct MemoryLimits {
   std::int64_t total = 0;
   std::int64_t available = 0;
 
@@ -46,13 +46,13 @@ std::optional<std::int64_t> sum_named_numbers(const std::filesystem::path& path,
   return sum;
 }
 
-std::optional<Room> machine_memory(const std::filesystem::path& root) {
+std::optional<MemoryLimits> machine_memory(const std::filesystem::path& root) {
   constexpr std::int64_t kibibyte = 1024;
   const std::filesystem::path path = root / "proc/meminfo";
   const auto available = sum_named_numbers(path, "MemAvailable:", "SwapFree:");
   const auto total = sum_named_numbers(path, "MemTotal:", "SwapTotal:");
   if (!available || !total) return std::nullopt;
-  return Room{*total * kibibyte, *available * kibibyte};
+  return MemoryLimits{*total * kibibyte, *available * kibibyte};
 }
 
 /// Names of the files and entries in one version of Linux control groups.
@@ -66,14 +66,14 @@ constexpr GroupFiles version_1{"memory.limit_in_bytes", "memory.usage_in_bytes",
                                "total_active_file"};
 constexpr GroupFiles version_2{"memory.max", "memory.current", "inactive_file", "active_file"};
 
-std::optional<Room> cgroup_memory(const std::filesystem::path& folder, const GroupFiles& files) {
+std::optional<MemoryLimits> cgroup_memory(const std::filesystem::path& folder, const GroupFiles& files) {
   constexpr std::int64_t no_limit = std::int64_t{1}
                                     << 60;  // version 1 reports a huge number if there is no limit
   const auto limit = read_number(folder / files.limit);
   const auto used = read_number(folder / files.used);
   if (!limit || !used || *limit >= no_limit) return std::nullopt;
   const auto cache = sum_named_numbers(folder / "memory.stat", files.cache, files.other_cache);
-  return Room{*limit, *limit - *used + cache.value_or(0)};
+  return MemoryLimits{*limit, *limit - *used + cache.value_or(0)};
 }
 
 /// Lowers `least` to the smallest amount of memory, in bytes, that any control group from `path` up to the

@@ -10,8 +10,8 @@ namespace evenkeel::c {
 /// C caller frees the copy with evenkeel_buffer_free().
 void copy_text_to_caller(const std::string& text, char** buffer, std::int64_t* bytes);
 
-/// Returns the strings of a C array. Throws WrongArgument if the array or a string is NULL. `name` is the
-/// name of the argument.
+/// Returns the strings of a C array. Throws WrongArgument for an invalid `count`, for NULL if the array is
+/// not empty, and for a string that is NULL. `name` is the name of the argument.
 [[nodiscard]] std::vector<std::string> texts_of(const char* const* texts, std::int64_t count,
                                                 const char* name);
 

@@ -104,7 +104,8 @@ bool TimeFit::has_exposed_times(const Choice& choice, std::size_t link) const {
 }
 
 // Returns choices in which none, a quarter, half or all of each fitted link's times are initially classified
-// as exposed (see TimeFit). Times with the least attention to hide their communication come first.
+// as exposed (see TimeFit). The times with the least attention to hide their communication are classified as
+// exposed first.
 std::vector<TimeFit::Choice> TimeFit::starting_choices(Choice choice,
                                                        const std::array<bool, num_links>& fitted) const {
   std::vector<Choice> starts;

@@ -59,7 +59,7 @@ class Watch {
 struct JobSettings {
   std::filesystem::path config;        ///< read only once, by rank 0, since it may be a pipe
   std::vector<std::string> overrides;  ///< overrides of the configuration, of the form KEY=VALUE
-  /// First of four output folders; each path is empty if that output is not written.
+  /// The next four members are output folders; a path is empty if that output is not written.
   std::filesystem::path dump;
   std::filesystem::path report;
   std::filesystem::path results;

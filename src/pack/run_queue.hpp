@@ -45,7 +45,8 @@ class RunQueue {
     prefetch_to_distance();
   }
 
-  /// Stores `count` lines of the front run, and prefetches the same number of lines of later runs.
+  /// Stores `count` lines of the front run. For each of them, prefetches the next line in the queue that has
+  /// not been prefetched yet, if there is one.
   void store_lines(std::byte* to, const std::byte* from, std::size_t count) noexcept {
     while (count > 0) {
       const Lines ahead = next_lines(count);

@@ -71,7 +71,7 @@ void explain_uneven_ranks(const RunPicture& run, const PassFigures& sums, Advice
   }
 }
 
-void add_uneven_ranks(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
+void add_uneven_ranks_advice(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
   const double share = 1 - fraction_of(run.mean_time(), run.longest_time());
   if (run.longest_time() <= 0 || share < least_share) return;
   const auto& ranks = run.dp_ranks();
@@ -89,7 +89,7 @@ void add_uneven_ranks(const RunPicture& run, const PassFigures& sums, std::vecto
   explain_uneven_ranks(run, sums, advice);
 }
 
-void add_uneven_micro_batches(const RunPicture& run, std::vector<Advice>& all) {
+void add_uneven_micro_batches_advice(const RunPicture& run, std::vector<Advice>& all) {
   const double at_end = 1 - fraction_of(run.mean_time(), run.longest_time());
   const double at_each = 1 - fraction_of(run.mean_time(), run.meeting_time());
   if (run.meeting_time() <= 0 || at_each - at_end < least_share) return;
@@ -121,7 +121,8 @@ void add_uneven_micro_batches(const RunPicture& run, std::vector<Advice>& all) {
   }
 }
 
-void add_excess_micro_batches(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
+void add_excess_micro_batches_advice(const RunPicture& run, const PassFigures& sums,
+                                     std::vector<Advice>& all) {
   const std::int64_t more = sums.micro_batches - sums.lower_bound;
   const double share = fraction_of(static_cast<double>(more), static_cast<double>(sums.micro_batches));
   if (share < least_share) return;
@@ -141,7 +142,7 @@ void add_excess_micro_batches(const RunPicture& run, const PassFigures& sums, st
                                     : "A slightly larger micro_batch.max_tokens may save one per step."});
 }
 
-void add_padding(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
+void add_padding_advice(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
   const double share =
       fraction_of(static_cast<double>(sums.rows - sums.filled), static_cast<double>(sums.rows));
   if (share < least_padding) return;
@@ -161,7 +162,7 @@ void add_padding(const RunPicture& run, const PassFigures& sums, std::vector<Adv
        "short, fewer CP ranks waste less."});
 }
 
-void add_broken_caps(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
+void add_broken_caps_advice(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
   if (sums.above_cap == 0) return;
   const double number = static_cast<double>(sums.micro_batches) * static_cast<double>(run.dp_ranks().size());
   all.push_back({fraction_of(static_cast<double>(sums.above_cap), number),
@@ -175,7 +176,7 @@ void add_broken_caps(const RunPicture& run, const PassFigures& sums, std::vector
 }
 
 /// Adds advice about steps in which no token carries loss.
-void add_steps_without_loss(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
+void add_no_loss_advice(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
   const std::int64_t steps = std::ranges::count_if(run.points(), &StepPoint::has_no_loss);
   if (steps == 0) return;
   const auto of_all = static_cast<std::int64_t>(run.points().size());
@@ -192,7 +193,8 @@ void add_steps_without_loss(const RunPicture& run, const PassFigures& sums, std:
 }
 
 /// Adds advice for runs that prepare each step only when the trainer requests it.
-void add_waits(const RunCircumstances& circumstances, const PassFigures& sums, std::vector<Advice>& all) {
+void add_waits_advice(const RunCircumstances& circumstances, const PassFigures& sums,
+                      std::vector<Advice>& all) {
   if (circumstances.prefetch != 0 || sums.waited < least_seconds) return;
   const double share = fraction_of(sums.waited, circumstances.seconds);
   if (share < least_wait) return;
@@ -204,7 +206,7 @@ void add_waits(const RunCircumstances& circumstances, const PassFigures& sums, s
        "exchange.prefetch: 1 makes the next step while the trainer computes."});
 }
 
-void add_slow_readers(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
+void add_slow_readers_advice(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
   const double more = sums.slowest[0] - sums.seconds[0];
   const double share = fraction_of(more, sum_of(sums.seconds));
   if (more < least_seconds || share < least_wait || sums.slowest[0] < 2 * sums.seconds[0]) return;
@@ -224,14 +226,14 @@ void add_slow_readers(const RunPicture& run, const PassFigures& sums, std::vecto
 std::vector<Advice> advice_on(const RunPicture& run, const RunCircumstances& circumstances) {
   const PassFigures sums = run.totals().total();
   std::vector<Advice> all;
-  add_steps_without_loss(run, sums, all);
-  add_broken_caps(run, sums, all);
-  add_uneven_ranks(run, sums, all);
-  add_uneven_micro_batches(run, all);
-  add_excess_micro_batches(run, sums, all);
-  add_padding(run, sums, all);
-  add_waits(circumstances, sums, all);
-  add_slow_readers(run, sums, all);
+  add_no_loss_advice(run, sums, all);
+  add_broken_caps_advice(run, sums, all);
+  add_uneven_ranks_advice(run, sums, all);
+  add_uneven_micro_batches_advice(run, all);
+  add_excess_micro_batches_advice(run, sums, all);
+  add_padding_advice(run, sums, all);
+  add_waits_advice(circumstances, sums, all);
+  add_slow_readers_advice(run, sums, all);
   std::ranges::stable_sort(all, std::greater(), &Advice::share);
   return all;
 }

@@ -83,7 +83,7 @@ json group_series(const std::vector<Thing>& things, Merge merge, const Figure& f
 }
 
 template <typename Thing, typename Seconds>
-json phases_of(const std::vector<Thing>& things, Seconds seconds) {
+json phase_series_json(const std::vector<Thing>& things, Seconds seconds) {
   json phases = json::array();
   for (std::size_t p = 0; p < phase_names.size(); ++p)
     phases.push_back(
@@ -121,8 +121,8 @@ json points_json(const std::vector<StepPoint>& points) {
           {"before", maximum(&StepPoint::max_over_mean_before)},
           {"dp", maximum(of_balance<&StepBalance::dp_max_over_mean>)},
           {"each", maximum(of_balance<&StepBalance::step_max_over_mean>)},
-          {"seconds", phases_of(points, &StepPoint::seconds)},
-          {"slowest", phases_of(points, &StepPoint::slowest)},
+          {"seconds", phase_series_json(points, &StepPoint::seconds)},
+          {"slowest", phase_series_json(points, &StepPoint::slowest)},
           {"waited", mean(&StepPoint::waited)},
           {"sent_bytes", mean(&StepPoint::sent_bytes)},
           {"peak_bytes", maximum(&StepPoint::peak_bytes)}};
@@ -148,7 +148,7 @@ json kept_step_json(const KeptStep& step) {
 json ranks_json(const std::vector<RankPicture>& ranks) {
   return {{"number", ranks.size()},
           {"group", group_size_for(ranks.size())},
-          {"seconds", phases_of(ranks, &RankPicture::seconds)},
+          {"seconds", phase_series_json(ranks, &RankPicture::seconds)},
           {"waited", group_series(ranks, Merge::mean, &RankPicture::waited)},
           {"peak_bytes", group_series(ranks, Merge::most, &RankPicture::peak_bytes)},
           {"sent_bytes", group_series(ranks, Merge::mean, &RankPicture::sent_bytes)},

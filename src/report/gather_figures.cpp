@@ -228,7 +228,7 @@ void add_encoder(const Step& step, const PlanSettings& settings, StepFigures& fi
 }
 
 StepPicture picture_of(const Step& step, PlanSettings settings, const StepFigures& figures,
-                       std::vector<PlannedDpRank> plans, GatheredRanks ranks) {
+                       std::vector<PlannedDpRank> plans, RankFigures ranks) {
   StepPicture picture;
   static_cast<PassFigures&>(picture) = figures;
   picture.step = figures.step;
@@ -293,8 +293,8 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
   figures.fields = field_figures(mesh.world(), step.record->volumes);
   figures.peak_bytes = max_column_bytes(mesh.world());
   add_seconds(mesh.world(), step, figures);
-  GatheredRanks ranks;
-  if (detail == FiguresDetail::picture) ranks = gather_ranks(mesh, step);
+  RankFigures ranks;
+  if (detail == FiguresDetail::picture) ranks = gather_rank_figures(mesh, step);
   const bool is_reporter = mesh.rank() == WorldRank{0};
   if (is_reporter) {
     work([&] {
@@ -324,7 +324,7 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
   return figures;
 }
 
-GatheredRanks gather_ranks(const Mesh& mesh, const Step& step) {
+RankFigures gather_rank_figures(const Mesh& mesh, const Step& step) {
   const boost::mpi::communicator& world = mesh.world();
   const bool is_root = world.rank() == 0;
   const auto size = static_cast<std::size_t>(world.size());
@@ -340,7 +340,7 @@ GatheredRanks gather_ranks(const Mesh& mesh, const Step& step) {
   check_mpi(
       MPI_Gather(my_counts.data(), num_counts, MPI_INT64_T, counts.data(), num_counts, MPI_INT64_T, 0, world),
       "MPI_Gather");
-  GatheredRanks gathered;
+  RankFigures gathered;
   if (!is_root) return gathered;
   gathered.ranks.resize(size);
   const auto num_lines = static_cast<std::size_t>(links.num_lines());

@@ -11,7 +11,7 @@
 namespace evenkeel {
 
 /// Figures of each rank in one step; empty on ranks other than 0.
-struct GatheredRanks {
+struct RankFigures {
   std::vector<RankPicture> ranks;
   std::optional<LinkPicture> links;
 };
@@ -22,6 +22,6 @@ struct GatheredRanks {
 
 /// Collective over mesh.world(): gathers a few numbers per rank, plus one number for each line of a
 /// LinkPicture.
-[[nodiscard]] GatheredRanks gather_ranks(const Mesh& mesh, const Step& step);
+[[nodiscard]] RankFigures gather_rank_figures(const Mesh& mesh, const Step& step);
 
 }  // namespace evenkeel

@@ -45,7 +45,8 @@ std::int64_t WaitingGroup::version() const noexcept {
 std::string uid_rejection_reason(const Uid& uid) {
   const auto* const text = std::get_if<std::string>(&uid);
   if (text == nullptr) return "";
-  if (text->empty()) return "has an empty uid. Send the uid of its group";
+  if (text->empty())
+    return "has an empty uid. Give all responses to one prompt the same uid, which is not empty";
   if (std::ssize(*text) <= max_uid_bytes) return "";
   return "has a uid of " + std::to_string(text->size()) + " bytes, but at most " +
          std::to_string(max_uid_bytes) + " are allowed. Give its group a shorter name";

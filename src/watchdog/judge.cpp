@@ -187,10 +187,9 @@ std::string message_of(const Verdict& verdict, std::span<const RankState> ranks,
   const char* have = one ? "has" : "have";
   if (verdict.kind == Verdict::Kind::missing) {
     return fmt::format(
-        "{} {} not joined the watchdogs of the other ranks, which have waited for {:.1f} seconds: {} "
-        "stopped, or "
-        "its machine or its link is down{}",
-        who, have, still, one ? "it is" : "at least one of them is", end);
+        "{} {} not joined the watchdogs of the other ranks, which have waited for {:.1f} seconds. {} process "
+        "has crashed or is suspended, or its machine or network link is down{}",
+        who, have, still, one ? "Its" : "At least one", end);
   }
   const std::string seen = last_activity_text(verdict.blamed, ranks);
   if (verdict.kind == Verdict::Kind::absent)
@@ -199,8 +198,10 @@ std::string message_of(const Verdict& verdict, std::span<const RankState> ranks,
   for (const int rank : verdict.blamed)
     silent = std::min(silent, ranks[static_cast<std::size_t>(rank)].silent_seconds);
   return fmt::format(
-      "{} {} sent no heartbeat for {:.1f} seconds, {}: {} stopped, or the machine or its link is down{}", who,
-      have, silent, seen, one ? "it is" : "at least one of them is", end);
+      "{} {} sent no heartbeat for {:.1f} seconds, {}. {} process has crashed or is suspended, or its "
+      "machine "
+      "or network link is down{}",
+      who, have, silent, seen, one ? "Its" : "At least one", end);
 }
 
 std::string message_of_waiting(const WatchedRank& rank, double seconds) {

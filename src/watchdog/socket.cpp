@@ -15,7 +15,9 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::size_t max_bytes = 1400;  // size of a datagram that fits in one packet on every network
+// Maximum number of bytes in a datagram. It is below Ethernet's MTU of 1500, with room for the headers of
+// tunnels, so that datagrams are not fragmented.
+constexpr std::size_t max_bytes = 1400;
 
 sockaddr_in make_address(std::uint32_t address, std::uint16_t port) noexcept {
   sockaddr_in at{};

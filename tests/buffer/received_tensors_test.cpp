@@ -167,7 +167,7 @@ TEST(ReceivedTensors, need_a_group_an_index_and_a_version) {
   EXPECT_EQ(three().without("index").refused().message, "has no field 'index'");
   EXPECT_EQ(three().without("version").refused().message, "has no field 'version'");
   EXPECT_EQ(three().with("index", {3}, std::vector<float>{0, 1, 0}).refused().message,
-            "field 'index' is not one integer per sample");
+            "field 'index' is F32 [3]; it must have one integer per sample");
   EXPECT_EQ(three().with("versions", {6}, std::vector<std::int32_t>{4, 4, 4, 6, 6, 6}).refused().message,
             "sample 1: field 'version' is 5, but the oldest version in 'versions' is 4");
 }

@@ -281,7 +281,8 @@ TEST(Ledger, reports_why_a_sample_is_refused) {
             "has index 4, but the group size allows 0 to 3. "
             "Set it (--group-size, or stream.group_size) to the number of responses to a prompt");
   EXPECT_EQ(ledger.rejection_reason(sample(std::monostate{}, 0)), "has no uid. Send the uid of its group");
-  EXPECT_EQ(ledger.rejection_reason(sample(Uid(""), 0)), "has an empty uid. Send the uid of its group");
+  EXPECT_EQ(ledger.rejection_reason(sample(Uid(""), 0)),
+            "has an empty uid. Give all responses to one prompt the same uid, which is not empty");
   EXPECT_EQ(ledger.rejection_reason(sample(Uid(std::string(1024, 'u')), 0)), "");
   EXPECT_EQ(ledger.rejection_reason(sample(Uid(std::string(1025, 'u')), 0)),
             "has a uid of 1025 bytes, but at most 1024 are allowed. Give its group a shorter name");

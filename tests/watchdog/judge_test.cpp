@@ -166,8 +166,9 @@ const std::vector<RankState> four{watched(0, "n1", {"gather lengths", 3, "other 
 
 TEST(Message, of_a_silent_rank_names_rank_host_phase_and_cause) {
   EXPECT_EQ(message_of({Kind::silent, {2}}, four, 60),
-            "rank 2 (host n2) has sent no heartbeat for 50.0 seconds, last activity: read samples of step 3: "
-            "it is stopped, or the machine or its link is down. Aborting the job (watchdog.seconds: 60)");
+            "rank 2 (host n2) has sent no heartbeat for 50.0 seconds, last activity: read samples of step 3. "
+            "Its process has crashed or is suspended, or its machine or network link is down. Aborting the "
+            "job (watchdog.seconds: 60)");
 }
 
 TEST(Message, of_an_absent_rank_says_what_it_does_instead) {
@@ -181,14 +182,14 @@ TEST(Message, of_ranks_that_have_not_arrived_names_the_meeting) {
   std::vector<RankState> ranks = four;
   ranks[2] = never_heard;
   EXPECT_EQ(message_of({Kind::missing, {2}}, ranks, 60),
-            "rank 2 has not joined the watchdogs of the other ranks, which have waited for 51.0 seconds: it "
-            "is stopped, "
-            "or its machine or its link is down. Aborting the job (watchdog.seconds: 60)");
+            "rank 2 has not joined the watchdogs of the other ranks, which have waited for 51.0 seconds. "
+            "Its process has crashed or is suspended, or its machine or network link is down. Aborting the "
+            "job (watchdog.seconds: 60)");
   ranks[3] = never_heard;
   ranks[3].host = "n2";
-  EXPECT_THAT(
-      message_of({Kind::missing, {2, 3}}, ranks, 60),
-      AllOf(HasSubstr("ranks 2, 3 (host n2) have not joined"), HasSubstr("at least one of them is stopped")));
+  EXPECT_THAT(message_of({Kind::missing, {2, 3}}, ranks, 60),
+              AllOf(HasSubstr("ranks 2, 3 (host n2) have not joined"),
+                    HasSubstr("At least one process has crashed")));
 }
 
 TEST(Message, of_a_rank_that_knows_no_other_says_what_it_waits_for) {

@@ -247,7 +247,7 @@ bool Connection::flush() {
   return true;
 }
 
-// Buffers output so that the head and content of a short answer are sent in one packet.
+// Buffers output, so that the headers and body of a short response go out in one packet.
 ssize_t Connection::write(const char* bytes, std::size_t size) {
   if (unsent_.size() + size > max_unsent && !flush()) return -1;
   if (size > max_unsent) return send_some(bytes, size);

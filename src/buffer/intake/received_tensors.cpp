@@ -27,24 +27,32 @@ constexpr std::int64_t max_tensor_samples = std::int64_t{1} << 20;
 /// A field with one integer per sample or per token.
 class IntegerField {
  public:
-  IntegerField(const SampleTensors& tensors, std::string_view name) : tensors_(tensors) {
-    const auto field = std::ranges::find(tensors.fields(), name, &FieldSpec::name);
+  IntegerField(const SampleTensors& tensors, std::string name) : tensors_(tensors), name_(std::move(name)) {
+    const auto field = std::ranges::find(tensors.fields(), name_, &FieldSpec::name);
     if (field == tensors.fields().end()) return;
-    tensor_ = tensors.file().find(name);
+    tensor_ = tensors.file().find(name_);
     kind_ = field->kind;
     are_integers_ = tensors.file().has_integers(*tensor_) && field->dtype != DType::boolean &&
                     field->trailing.empty() && !is_counted(field->kind);
   }
 
   [[nodiscard]] bool is_present() const noexcept { return tensor_.has_value(); }
-  [[nodiscard]] bool is_one_per_sample() const noexcept {
-    return are_integers_ && rule_of(kind_).is_per_sample();
+  void require_one_per_sample() const {
+    if (are_integers_ && rule_of(kind_).is_per_sample()) return;
+    reject_body(
+        "field '" + name_ + "' is " + form() + "; it must have one integer per sample",
+        "Send it as a tensor of integers with the shape [" + std::to_string(tensors_.num_samples()) + "]");
   }
   [[nodiscard]] bool is_one_per_token() const noexcept {
     return are_integers_ && !rule_of(kind_).is_per_sample();
   }
   [[nodiscard]] std::vector<std::int64_t> read_values() const {
     return tensors_.file().read_integers(*tensor_, {0, tensors_.file().tensors()[*tensor_].rows()});
+  }
+  /// Describes the tensor, such as "F32 [3]".
+  [[nodiscard]] std::string form() const {
+    const StoredTensor& tensor = tensors_.file().tensors()[*tensor_];
+    return tensor.stored + " " + shape_text(tensor.shape);
   }
   /// Returns the field's rows that belong to the sample with these lengths at this place in the request.
   [[nodiscard]] RowRange rows_of(const TensorSample& lengths, const TensorPlace& place) const noexcept {
@@ -54,6 +62,7 @@ class IntegerField {
 
  private:
   const SampleTensors& tensors_;
+  const std::string name_;
   std::optional<std::size_t> tensor_;
   FieldKind kind_ = FieldKind::sample;
   bool are_integers_ = false;
@@ -206,11 +215,12 @@ class Versions {
  public:
   explicit Versions(const SampleTensors& tensors)
       : version_(tensors, "version"), versions_(tensors, "versions") {
-    if (version_.is_present() && !version_.is_one_per_sample())
-      reject_body("field 'version' is not one integer per sample", "Send a list of integers, one per sample");
-    if (versions_.is_present() && !versions_.is_one_per_token())
-      reject_body("field 'versions' is not one integer per token or response token",
-                  "Send a list of integers, one per token or response token");
+    if (version_.is_present()) version_.require_one_per_sample();
+    if (versions_.is_present() && !versions_.is_one_per_token()) {
+      reject_body("field 'versions' is " + versions_.form() +
+                      "; it must have one integer per token or response token",
+                  "Send it as a tensor of integers with one axis");
+    }
     if (!version_.is_present() && !versions_.is_present())
       reject_body("has no field 'version'",
                   "Add the version of the policy that generated each sample, or versions with one per token");
@@ -257,8 +267,7 @@ void ReceivedSamples::read_tensors() {
   if (!index.is_present())
     reject_body("has no field 'index'",
                 "Number the responses of a group, starting at 0, with one integer per sample");
-  if (!index.is_one_per_sample())
-    reject_body("field 'index' is not one integer per sample", "Send a list of integers, one per sample");
+  index.require_one_per_sample();
   const std::vector<std::int64_t> indexes = index.read_values();
   const Versions versions(tensors);
   if (std::holds_alternative<std::monostate>(tensors.uid_of(0)))

@@ -202,7 +202,8 @@ BodyFrame make_body_frame(std::string_view body, std::string_view added) {
   if (detect_form(body) == SampleForm::lines) return {{}, "\n"};
   const std::uint64_t size = body.size();
   BodyFrame frame{std::string(reinterpret_cast<const char*>(&size), size_bytes), {}};
-  // With a field, the line has at least 8 bytes and no zero byte, so detect_form() recognizes it.
+  // The line with the added fields has at least 8 bytes, none of which is zero, so detect_form() does not
+  // take it for the size of the next body.
   if (!added.empty()) frame.after.append("{").append(added.substr(1)).append("}\n");
   return frame;
 }

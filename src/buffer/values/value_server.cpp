@@ -62,8 +62,10 @@ class ValueAnswers final : public ServerCalls {
           answer(response, {{"cleared", store_.clear(parse_selection(body))}});
         },
         max_head_of_frame);
-    add_file_call("/v1/values/save", [this](const std::filesystem::path& path) { return store_.save(path); });
-    add_file_call("/v1/values/load", [this](const std::filesystem::path& path) { return store_.load(path); });
+    register_file_call("/v1/values/save",
+                       [this](const std::filesystem::path& path) { return store_.save(path); });
+    register_file_call("/v1/values/load",
+                       [this](const std::filesystem::path& path) { return store_.load(path); });
     add_get("/v1/status",
             [this](const Request&, Response& response) { answer(response, json_of(store_.status())); });
     add_get("/metrics", [this](const Request&, Response& response) {
@@ -147,7 +149,7 @@ class ValueAnswers final : public ServerCalls {
         });
   }
 
-  void add_file_call(const char* path, std::function<ValueStatus(const std::filesystem::path&)> act) {
+  void register_file_call(const char* path, std::function<ValueStatus(const std::filesystem::path&)> act) {
     register_call(path, [this, act = std::move(act)](const Request&, Response& response,
                                                      const std::string& body) {
       if (checkpoints_.empty()) {

@@ -252,7 +252,8 @@ void require_distinct_files(const PlanOptions& options) {
   }
 }
 
-/// Rejects a comparison without a number of DP ranks, since a plan for one DP rank has no waiting to compare.
+/// Rejects --compare unless --ranks or mesh.dp is set. The default is a single DP rank, which never waits for
+/// another one, so there would be nothing to compare.
 void require_ranks_to_compare(const PlanOptions& options, const Config& config) {
   if (!options.compare || options.ranks > 0 || config.mesh.dp) return;
   throw ConfigError("--compare", "shows how DP ranks share the work, but their number is not specified",
@@ -318,8 +319,8 @@ std::int64_t num_groups_per_step(const Config& config, std::int64_t group_size) 
                     "Change one of the two, since steps consist of whole groups");
 }
 
-/// Forms steps from samples as they arrive, both first come, first served and with look-ahead, and compares
-/// the results.
+/// Replays recorded arrivals and forms steps from them: first come, first served and, unless --look-ahead is
+/// 0, also with look-ahead. Prints a comparison of the results.
 int plan_arrivals(const PlanOptions& options, const Config& config, const PlanSettings& settings) {
   if (options.compare || !options.html.empty() || !options.lengths.empty())
     throw ConfigError("--arrivals", "forms many steps, but --lengths, --compare and --html plan a single one",

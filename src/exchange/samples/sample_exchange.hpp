@@ -19,8 +19,8 @@
 
 namespace evenkeel {
 
-/// The samples of a step to exchange. All members are replicated except `mine` and `micro_batches`, which
-/// belong to this rank.
+/// Input of the exchange of a step's samples. All members are replicated except `mine` and `micro_batches`,
+/// which belong to this rank.
 struct StepTransfer {
   const LengthTable& table;
   const StepAssignment& assignment;

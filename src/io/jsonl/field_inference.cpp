@@ -31,21 +31,22 @@ std::optional<FieldView> list_field(const RolloutLine& rollout, std::int64_t row
   return field;
 }
 
-[[noreturn]] void reject_row_count(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
-                                   std::int64_t rows) {
-  line.fail(
-      "field '" + name + "' has " + format_plain_count(rows, "row") + "; the sample has " +
-          format_plain_count(rollout.prompt_tokens + rollout.response_tokens, "token") + ", " +
-          std::to_string(rollout.response_tokens) + " of them in the response",
-      "Give it one row per token or response token, or declare its format with read_as: rows, axes or runs");
+/// Throws InputError for a list whose number of rows, which `found` states, fits neither all tokens nor those
+/// of the response.
+[[noreturn]] void reject_row_count(const JsonLine& line, const RolloutLine& rollout, const std::string& found,
+                                   std::string hint) {
+  line.fail(found + "; the sample has " +
+                format_plain_count(rollout.prompt_tokens + rollout.response_tokens, "token") + ", " +
+                std::to_string(rollout.response_tokens) + " of them in the response",
+            std::move(hint));
 }
 
-/// Returns the field for a list with `rows` rows and a declared format. Throws InputError if `rows` is
-/// neither the number of tokens nor the number of response tokens.
+/// Returns the field for a list with `rows` rows and a declared format. Throws InputError with the text
+/// `found` and this hint if `rows` is neither the number of tokens nor the number of response tokens.
 FieldView declared_list_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
-                              std::int64_t rows) {
+                              std::int64_t rows, const std::string& found, std::string hint) {
   std::optional<FieldView> field = list_field(rollout, rows);
-  if (!field) reject_row_count(line, rollout, name, rows);
+  if (!field) reject_row_count(line, rollout, found, std::move(hint));
   field->spec.name = name;
   field->origin = {line.ref.number, line.ref.number, line.ref.number};
   return *std::move(field);
@@ -135,7 +136,10 @@ FieldView axes_field(const JsonLine& line, const RolloutLine& rollout, const std
   const Survey survey = value.is_array() ? survey_numbers(line, words, value) : Survey{};
   const bool has_lists = survey.dimensions.size() == 2 && survey.dimensions[0] > 0;
   if (!has_lists) line.fail(words + " is " + text_of(value) + "; it must be a list of numbers for each axis");
-  FieldView field = declared_list_field(line, rollout, name, survey.dimensions[1]);
+  const std::int64_t rows = survey.dimensions[1];
+  FieldView field = declared_list_field(line, rollout, name, rows,
+                                        words + " has " + format_plain_count(rows, "number") + " per axis",
+                                        "Give each axis one number per token or response token");
   set_element_properties(line, survey, field);
   if (survey.dtype) field.spec.trailing = {survey.dimensions[0]};
   return field;
@@ -154,7 +158,9 @@ FieldView runs_field(const JsonLine& line, const RolloutLine& rollout, const std
     line.fail(words + " " + describe_invalid_runs(value));
   if (survey.mixed) line.fail(words + " mixes booleans and numbers", one_type_hint);
   require_exact_integers(line, words, survey);
-  FieldView field = declared_list_field(line, rollout, name, rows);
+  FieldView field = declared_list_field(
+      line, rollout, name, rows, words + " has counts that add up to " + std::to_string(rows),
+      "Make the counts add up to the number of tokens or of response tokens");
   set_element_properties(line, survey, field);
   return field;
 }
@@ -240,7 +246,12 @@ Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std
     const std::int64_t rows = survey.dimensions.front();
     field = list_field(rollout, rows);
     if (!field && rows == 0) return std::set{SkipReason::empty_list};
-    if (!field) reject_row_count(line, rollout, name, rows);
+    if (!field) {
+      reject_row_count(
+          line, rollout, "field '" + name + "' has " + format_plain_count(rows, "row"),
+          "Give it one row per token or response token, or declare its format with read_as: rows, "
+          "axes or runs");
+    }
   }
   field->spec.name = name;
   set_element_properties(line, survey, *field);

@@ -51,11 +51,11 @@ void IndexedDatasetWriter::add_sequence(std::span<const std::int64_t> tokens) {
   with_integer_type(to_dtype(dtype_), [&](auto zero) {
     using T = decltype(zero);
     if (const std::size_t bad = find_first_out_of_range<T>(tokens); bad < tokens.size()) {
-      throw InputError(data_path_,
-                       name_of_next_sequence() + " has " + std::to_string(tokens[bad]) + " at position " +
-                           std::to_string(bad) + "; " + std::string(name_of(dtype_)) + " holds " +
-                           value_range_text<T>(),
-                       "Choose a wider dtype");
+      throw InputError(
+          data_path_,
+          name_of_next_sequence() + " has " + std::to_string(tokens[bad]) + " at position " +
+              std::to_string(bad) + "; " + std::string(name_of(dtype_)) + " holds " + value_range_text<T>(),
+          tokens[bad] < 0 ? "Replace it, because tokens are not negative" : "Choose a wider dtype");
     }
     std::vector<T> narrow(tokens.size());
     std::ranges::transform(tokens, narrow.begin(), [](std::int64_t token) { return static_cast<T>(token); });

@@ -47,8 +47,9 @@ OutputFolders::OutputFolders(const boost::mpi::communicator& world, OutputReques
   marker_.ranks = world_.size();
   marker_.profiles = request_.profiles;
   marker_.passes = request_.passes;
-  // Other ranks look only after rank 0 has finished. Otherwise, a network file system could cache that the
-  // folder does not exist.
+  // One rank at a time, beginning with rank 0, prepares folders, and only then do all ranks look for theirs.
+  // Otherwise, a network file system could cache that a folder does not exist. The next rank to prepare
+  // folders is the lowest one that has not found its own.
   for (int next = 0; next < world_.size();) {
     run_together(world_, [&] {
       if (world_.rank() == next) prepare_missing();

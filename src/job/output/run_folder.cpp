@@ -82,8 +82,8 @@ class KeptDump {
     DumpSchema schema{};
   };
 
-  /// Returns the schema in a file. If the file is damaged, returns a schema that counts one file; readers of
-  /// the dump will report the damage.
+  /// Returns the schema in a file. If the file is damaged, returns a default schema, with which it counts as
+  /// its rank's only file of the step; readers of the dump will report the damage.
   static DumpSchema schema_in(const fs::path& file) {
     try {
       return parse_dump_schema(TensorFile(file));

@@ -92,7 +92,7 @@ class JointMicroBatches {
   /// Reassigns micro-batches: rank r runs the micro-batches that rank rank_of[r] ran before.
   void reorder_ranks(std::span<const std::int64_t> rank_of);
 
-  [[nodiscard]] bool has_no_joint_plan() const noexcept { return of_ranks_.empty(); }
+  [[nodiscard]] bool is_planned() const noexcept { return !of_ranks_.empty(); }
   [[nodiscard]] std::int64_t size() const noexcept { return std::ssize(figures_); }
   [[nodiscard]] std::span<const UnitId> units_of(std::int64_t micro_batch) const noexcept;
   [[nodiscard]] const MicroBatchFigures& figures_of(std::int64_t micro_batch) const noexcept {

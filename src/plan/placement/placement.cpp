@@ -237,7 +237,7 @@ Partition concatenate_shares(const StepAssignment& assignment, int dp) {
 bool only_grids_are_planned(const StepProblem& problem, const StepAssignment& assignment) {
   const bool follows = strategy_of(problem.settings).shares_are_derived_from_units();
   return std::ranges::all_of(assignment.mini_batches, [&](const MiniBatchAssignment& mini_batch) {
-    return mini_batch.joint.has_no_joint_plan() == follows;
+    return mini_batch.joint.is_planned() != follows;
   });
 }
 
@@ -245,7 +245,7 @@ void permute_shares(StepAssignment& assignment, std::span<const std::int64_t> pa
   if (std::ranges::is_sorted(part_of_rank)) return;
   for (MiniBatchAssignment& mini_batch : assignment.mini_batches) {
     mini_batch.units = IdGroups<UnitId>(reorder_parts(mini_batch.units.items(), part_of_rank));
-    if (!mini_batch.joint.has_no_joint_plan()) mini_batch.joint.reorder_ranks(part_of_rank);
+    if (mini_batch.joint.is_planned()) mini_batch.joint.reorder_ranks(part_of_rank);
   }
 }
 

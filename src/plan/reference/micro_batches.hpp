@@ -32,8 +32,8 @@ struct MindSpeedBatching {
   friend bool operator==(const MindSpeedBatching&, const MindSpeedBatching&) = default;
 };
 
-/// verl's `rearrange_micro_batches`. Throws LimitError for a sample above max_tokens; the reference compares
-/// the width of the padded batch instead.
+/// Settings of verl's `rearrange_micro_batches`. A sample above max_tokens causes a LimitError; verl compares
+/// the width of the whole padded batch with max_tokens instead.
 struct VerlBatching {
   std::int64_t max_tokens = 8192;  ///< verl's `max_token_len`
   std::int64_t min_count = 1;      ///< verl's `min_num_micro_batch`

@@ -14,8 +14,9 @@ void require_at_least(std::int64_t least, std::int64_t value, std::string_view k
 /// Throws ConfigError naming `key` if the value is above `most`.
 void require_at_most(std::int64_t most, std::int64_t value, std::string_view key);
 
-/// Throws ConfigError naming `key` unless the value, a size or a count, is from 1 to 2^31-1. Sums and
-/// roundings of such values fit in 64 bits, and cumulative lengths in 32 bits.
+/// Throws ConfigError naming `key` unless the value, a size or a count, is from 1 to 2^31-1. Sums of
+/// such values, and values rounded up to an alignment, fit in 64 bits. The cumulative lengths of a
+/// micro-batch fit in 32 bits, since its cap is such a value.
 void require_valid_size(std::int64_t value, std::string_view key);
 
 /// Returns the sum of lengths. Throws InputError if a length is negative or the sum reaches 2^62.

@@ -53,8 +53,11 @@ void TokensOfRows::require_valid(const SampleShape& sample, const std::string& f
                              "Give each row at least one token of its sample, as [first, after the last]");
     }
     if (tokens.begin < before.begin || tokens.end < before.end) {
-      throw make_field_error(sample, field, said + ", but the previous row has tokens " + text_of(before),
-                             "Provide rows in the order of their tokens");
+      throw make_field_error(
+          sample, field,
+          said + ", but the previous row has the tokens " + text_of(before) +
+              "; neither the first nor the last token may come before that of the previous row",
+          "Sort the rows by their first token, and do not let a row lie inside another one");
     }
     before = tokens;
   }

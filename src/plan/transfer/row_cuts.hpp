@@ -66,7 +66,7 @@ class RowCuts {
   /// LengthTable.
   RowCuts(std::string by, std::span<const int> group_sizes);
 
-  /// Returns the name of the field of token ranges.
+  /// Returns the name of the field that contains the token ranges.
   [[nodiscard]] const std::string& cutting_field() const noexcept { return by_; }
   /// Returns the number of rows that each member of the sample's group gets.
   [[nodiscard]] std::span<std::int64_t> row_counts_of(EntryId entry) noexcept {

@@ -74,9 +74,9 @@ constexpr const char* needs_room =
 
 /// A temporary file for the decompressed content of one file. It is unlinked after all ranks of the node have
 /// opened it.
-class Room {
+class DecompressedFile {
  public:
-  explicit Room(const std::string& packed) {
+  explicit DecompressedFile(const std::string& packed) {
     const char* const folder = std::getenv("TMPDIR");
     name_ = std::string(folder != nullptr && *folder != '\0' ? folder : "/tmp") + "/evenkeel-XXXXXX";
     file_ = FileDescriptor(::mkostemp(name_.data(), O_CLOEXEC));
@@ -85,9 +85,10 @@ class Room {
       throw system_error(packed, ("cannot be decompressed to " + std::exchange(name_, {})).c_str(), reason);
     }
   }
-  Room(Room&& other) noexcept : name_(std::exchange(other.name_, {})), file_(std::move(other.file_)) {}
-  Room& operator=(Room&&) = delete;
-  ~Room() { unlink_file(); }
+  DecompressedFile(DecompressedFile&& other) noexcept
+      : name_(std::exchange(other.name_, {})), file_(std::move(other.file_)) {}
+  DecompressedFile& operator=(DecompressedFile&&) = delete;
+  ~DecompressedFile() { unlink_file(); }
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   void unlink_file() noexcept {
@@ -139,11 +140,11 @@ std::vector<Task> assign_files_to_ranks(const InputFiles& files, int ranks) {
   return tasks;
 }
 
-FileDescriptor open_file(const std::string& room, const std::string& packed) {
-  FileDescriptor file(::open(room.c_str(), O_RDONLY | O_CLOEXEC));
+FileDescriptor open_file(const std::string& target, const std::string& packed) {
+  FileDescriptor file(::open(target.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() >= 0) return file;
   ErrorReport report =
-      system_error(packed, ("is unpacked to " + room + ", which cannot be opened").c_str(), errno).report();
+      system_error(packed, ("is unpacked to " + target + ", which cannot be opened").c_str(), errno).report();
   report.hint = needs_room;
   throw_error(std::move(report));
 }
@@ -228,10 +229,10 @@ SourceFingerprint fingerprint_of(const Communicator& comm, std::span<const Input
 
 std::unique_ptr<const InputFile> unpack_file(std::unique_ptr<const InputFile> file) {
   if (detect_packing(*file) == Packing::none) return file;
-  Room room(file->path());
-  FileDescriptor text = open_file(room.name(), file->path());
-  room.unlink_file();
-  room.write_decompressed(*file);
+  DecompressedFile target(file->path());
+  FileDescriptor text = open_file(target.name(), file->path());
+  target.unlink_file();
+  target.write_decompressed(*file);
   return std::make_unique<const InputFile>(file->path(), text.release());
 }
 
@@ -240,14 +241,14 @@ void unpack_on_nodes(const Communicator& comm, InputFiles& files) {
   if (!any) return;  // all ranks return here, since the files are the same on all ranks
   const Communicator node = comm.split_by_node();
   std::vector<Task> tasks;
-  std::vector<Room> rooms;
+  std::vector<DecompressedFile> unpacked;
   std::vector<std::string> names;  // names of this rank's temporary files, in the order of its tasks
   run_together(comm, [&] {
     tasks = assign_files_to_ranks(files, node.size());
     for (const Task& task : tasks) {
       if (task.rank != node.rank()) continue;
-      rooms.emplace_back(files[task.file]->path());
-      names.push_back(rooms.back().name());
+      unpacked.emplace_back(files[task.file]->path());
+      names.push_back(unpacked.back().name());
     }
   });
   GuardedWork work;
@@ -266,11 +267,11 @@ void unpack_on_nodes(const Communicator& comm, InputFiles& files) {
     }
   });
   work.agree(comm);
-  for (Room& room : rooms) room.unlink_file();
+  for (DecompressedFile& target : unpacked) target.unlink_file();
   work([&] {
-    auto room = rooms.begin();
+    auto target = unpacked.begin();
     for (const Task& task : tasks) {
-      if (task.rank == node.rank()) (room++)->write_decompressed(*files[task.file]);
+      if (task.rank == node.rank()) (target++)->write_decompressed(*files[task.file]);
     }
   });
   work.agree(comm);

@@ -79,10 +79,12 @@ class StagedViews {
   void make_plain(BlockList& list, const std::byte*& staging) const;
 
   const std::vector<BlockList>& lists_;
-  BlockList viewed_;  // all blocks with a view from the `wanted` ranks' lists, concatenated
+  BlockList viewed_;  // the blocks in the `wanted` ranks' lists that have a view, concatenated
   HeapBytes bytes_;
-  BlockList staged_;              // staging memory for `viewed_`, in the transfer format
-  std::vector<BlockList> plain_;  // a copy of `lists_` for messages; empty if nothing is staged
+  BlockList staged_;  // staging memory for `viewed_`, in the transfer format
+  // `lists_` with each viewed block of the `wanted` ranks replaced by its staging memory; empty if nothing is
+  // staged
+  std::vector<BlockList> plain_;
 };
 
 }  // namespace evenkeel

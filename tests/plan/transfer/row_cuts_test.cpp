@@ -93,9 +93,9 @@ TEST(TokensOfRows, reject_ranges_that_are_empty_outside_the_sample_or_out_of_ord
   EXPECT_THAT(why({-1, 3}), HasSubstr("row 0 the tokens [-1, 3)"));
   EXPECT_THAT(why({0, 9}), HasSubstr("row 0 the tokens [0, 9); the sample has 8 tokens"));
   EXPECT_THAT(why({4, 5, 3, 6}),
-              HasSubstr("row 1 the tokens [3, 6), but the previous row has tokens [4, 5)"));
+              HasSubstr("row 1 the tokens [3, 6), but the previous row has the tokens [4, 5)"));
   EXPECT_THAT(why({2, 6, 3, 5}),
-              HasSubstr("row 1 the tokens [3, 5), but the previous row has tokens [2, 6)"));
+              HasSubstr("row 1 the tokens [3, 5), but the previous row has the tokens [2, 6)"));
 }
 
 }  // namespace

@@ -11,7 +11,8 @@ namespace evenkeel::context {
 
 /// Parameters of one wave-building trial.
 struct WaveTrial {
-  /// Time limit for the first item of a wave. The item gets the group with the least area within this limit.
+  /// Time limit for the first item of a wave. The item gets the group size with the least area among those on
+  /// which it ends within this limit or, if there is none, the size on which it ends first.
   Cost first_limit = 0;
   Cost height = 0;  ///< time up to which a wave is filled, unless the time of its first item is longer
   /// If not 0, waves that already have items may become longer, by 1 / slack of their time, while they are
