@@ -40,7 +40,7 @@ std::optional<std::int64_t> sum_named_numbers(const std::filesystem::path& path,
   std::int64_t number = 0;
   while (file >> name >> number) {
     if (((name == names) || ...)) sum = sum.value_or(0) + number;
-    // Skip the rest of the line, which contains the unit.
+    // Skip the rest of the line, which may contain a unit.
     file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
   }
   return sum;

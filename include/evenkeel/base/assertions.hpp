@@ -21,7 +21,7 @@
 #define EVENKEEL_ASSERTION_LEVEL 0
 #endif
 
-/// Whether checks of a level are compiled in, as a constant.
+/// A constant expression: whether checks of a level are evaluated.
 #define EVENKEEL_ASSERTS(level) \
   (static_cast<int>(::evenkeel::assertions::Level::level) <= (EVENKEEL_ASSERTION_LEVEL))
 
@@ -100,7 +100,7 @@ struct Violation {
   int line;
 };
 
-/// Writes a message such as the following to standard error and aborts; with MPI, this ends the whole job:
+/// Writes one line such as the following to standard error and aborts; with MPI, this ends the whole job:
 /// precondition violated: 0 <= step && step < num_steps() (step = 7, num_steps() = 5)
 ///   at src/plan/schedule/batch_schedule.cpp:41 in size_of
 [[noreturn]] void abort_with(const Violation& violation, std::initializer_list<Value> values) noexcept;

@@ -25,7 +25,7 @@ enum class NodeAggregation : std::uint8_t {
 /// Messages from one node to another count as small up to this number of bytes on average.
 inline constexpr std::int64_t small_message_bytes = std::int64_t{4} << 10;
 
-/// The tensors used by the tensor-parallel ranks of a place other than its first rank.
+/// The tensors that the tensor-parallel ranks of a place use, except its first rank, which has its own.
 enum class TensorParallelCopies : std::uint8_t {
   own,     ///< a separate copy per rank
   shared,  ///< the first rank's tensors, if all are on one node: read-only, and copied when written

@@ -56,7 +56,7 @@ class RankOrder {
  public:
   /// Megatron's order: tp, cp, dp, pp.
   constexpr RankOrder() = default;
-  /// Parses "tp-cp-dp-pp" or any other order of the four axes. Throws ConfigError that shows the form.
+  /// Parses "tp-cp-dp-pp" or any other order of the four axes. Throws ConfigError for any other text.
   explicit RankOrder(std::string_view text);
 
   [[nodiscard]] constexpr const std::array<Axis, 4>& axes() const noexcept { return axes_; }
@@ -106,8 +106,8 @@ class Grid {
   Grid() : Grid({1, 1, 1, 1}, {}) {}
   /// Throws MeshError if a size is below 1 or the product exceeds 2^31-1.
   Grid(GridPoint sizes, RankOrder order);
-  /// Makes a grid with dp = `world_size` / (tp*cp*pp). Throws MeshError if tp*cp*pp does not divide
-  /// `world_size`.
+  /// Makes a grid with dp = `world_size` / (tp*cp*pp); ignores sizes.dp. Throws MeshError if another size is
+  /// below 1, or if tp*cp*pp does not divide `world_size`.
   static Grid fill_dp(GridPoint sizes, RankOrder order, int world_size);
 
   [[nodiscard]] const GridPoint& sizes() const noexcept { return sizes_; }
@@ -119,7 +119,8 @@ class Grid {
   [[nodiscard]] GridPoint point_of(WorldRank rank) const;
   /// Returns the rank at these coordinates. Throws MeshError if a coordinate is outside the grid.
   [[nodiscard]] WorldRank rank_of(const GridPoint& point) const;
-  /// Returns the ranks that differ from `point` only along `axis`, in order of the coordinate.
+  /// Returns the ranks of `point` and of all points that differ from it only along `axis`, in the order of
+  /// that coordinate. Throws MeshError if another coordinate is outside the grid.
   [[nodiscard]] std::vector<WorldRank> line_through(const GridPoint& point, Axis axis) const;
 
   /// Throws MeshError, with the product of the sizes, unless the grid has exactly `world_size` ranks.

@@ -38,7 +38,7 @@ class Id {
   Integer value_ = 0;
 };
 
-using SampleId = Id<struct SampleIdTag>;         ///< a sample's 0-based line in the source; -1 for filler
+using SampleId = Id<struct SampleIdTag>;         ///< a sample's number (SampleShape::id); -1 for filler
 using WorldRank = Id<struct WorldRankTag, int>;  ///< rank in the service's communicator
 using DpRank = Id<struct DpRankTag, int>;        ///< coordinate along data parallelism
 using CpRank = Id<struct CpRankTag, int>;  ///< number of a rank among those over which a sequence is cut

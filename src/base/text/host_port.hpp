@@ -18,7 +18,7 @@ struct HostPort {
 /// 65535.
 [[nodiscard]] std::optional<HostPort> parse_host_port(std::string_view text);
 
-/// Returns whether `host` is reachable only from this machine. Names other than localhost are not resolved.
+/// Returns whether `host` is localhost or written as a loopback address. Does not resolve names.
 [[nodiscard]] bool is_loopback(std::string_view host) noexcept;
 
 }  // namespace evenkeel
