@@ -34,8 +34,8 @@ class BlockPool {
   /// objects.
   [[nodiscard]] static BlockPool& instance();
 
-  /// Returns at least `bytes` uninitialized bytes. If column_memory() throws, deallocates all kept blocks and
-  /// tries once more.
+  /// Returns at least `bytes` uninitialized bytes. If the memory resource throws, deallocates all kept blocks
+  /// and tries once more.
   [[nodiscard]] std::shared_ptr<std::byte> allocate_block(std::size_t bytes);
 
   /// Deallocates kept blocks of all memory resources except `memory`. Blocks of other resources that are in

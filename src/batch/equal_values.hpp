@@ -20,7 +20,7 @@ using ByteHash = std::uint64_t(std::span<const std::byte>);
 
 /// Returns a copy of the column in which every sample has its own rows, one sample after another. Shared rows
 /// are repeated for each of their samples, and rows that do not belong to any sample are dropped. Columns
-/// without shared rows are copied unchanged. O(bytes of the result).
+/// without shared rows are copied unchanged. Precondition: the field is counted. O(bytes of the result).
 [[nodiscard]] Column with_separate_rows(const Column& column);
 
 }  // namespace evenkeel

@@ -80,7 +80,7 @@ inline constexpr DType dtype_of<float> = DType::float32;
 template <>
 inline constexpr DType dtype_of<double> = DType::float64;
 
-/// How JSON Lines represent a field, if this cannot be inferred from its lists.
+/// How a JSON Lines file represents a field, if this cannot be inferred from its lists.
 enum class LineFormat : std::uint8_t {
   rows,   ///< [row, row, ...] with any number of rows per sample: FieldKind::rows
   text,   ///< a string: FieldKind::text

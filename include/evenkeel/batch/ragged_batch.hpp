@@ -27,7 +27,7 @@ using Uid = std::variant<std::monostate, std::int64_t, std::uint64_t, std::strin
 /// The first group number for samples without a uid; it is above all groups of uids.
 inline constexpr std::uint64_t first_own_group = std::uint64_t{1} << 63;
 
-/// Returns the group of a sample without a uid, given its number in its source. No other sample has this
+/// Returns the group of a sample without a uid, given its number (SampleShape::id). No other sample has this
 /// group.
 [[nodiscard]] constexpr std::uint64_t own_group(std::int64_t sample) noexcept {
   return first_own_group + static_cast<std::uint64_t>(sample);
@@ -43,7 +43,7 @@ inline constexpr std::uint64_t first_own_group = std::uint64_t{1} << 63;
 /// consists of a sample without a uid.
 [[nodiscard]] Uid uid_of_group(std::uint64_t group);
 
-/// One sample's place in the source, and its lengths in tokens.
+/// One sample's number, its group, and its lengths in tokens.
 struct SampleShape {
   /// The sample's number: its 0-based position over all sources of the job, its arrival number in a buffer,
   /// or a number chosen by the trainer.
@@ -58,7 +58,8 @@ struct SampleShape {
 };
 
 /// b ragged samples in columns: one row range per sample, and any number of named fields. Holds a rank's
-/// samples before the exchange, or collected results after it. Owns all its data; cheap to move.
+/// samples before the exchange, or collected results after it. Owns its data or keeps it alive (see Column);
+/// cheap to move.
 ///
 /// Invariants: lengths are not negative; offsets start at 0 and never decrease; every field has exactly the
 /// rows of its kind or, if it is counted, its own number of rows for each of the b samples; no two fields
@@ -81,8 +82,8 @@ class RaggedBatch {
   [[nodiscard]] std::span<const std::int64_t> response_offsets() const noexcept { return response_offsets_; }
   [[nodiscard]] std::int64_t num_tokens() const noexcept { return token_offsets_.back(); }
 
-  /// Returns the number of rows that a field of this kind has over the whole batch. Precondition, here and
-  /// below: the kind is not counted.
+  /// Returns the number of rows that a field of this kind has over the whole batch. Precondition of this and
+  /// the next function: the kind is not counted.
   [[nodiscard]] std::int64_t rows_of(FieldKind kind) const noexcept;
   /// Returns the rows of sample `index` (its position in the batch) in a field of this kind.
   [[nodiscard]] RowRange rows_of(FieldKind kind, std::int64_t index) const noexcept;
@@ -111,9 +112,9 @@ class RaggedBatch {
   /// Returns the field with this name. Throws InputError that lists the existing names.
   [[nodiscard]] const Column& at(std::string_view name) const;
 
-  /// Returns, for each sample that is a later piece of a sample that declares its tree, a hash of the tokens
-  /// before the piece, and 0 for other samples. Pieces with different hashes do not share tokens. Empty if
-  /// there are no such pieces.
+  /// If samples that declare prefix trees were cut into pieces: returns, for each piece that does not begin
+  /// at its sample's first token, a hash that identifies the preceding tokens, and 0 for other samples.
+  /// Pieces with different hashes do not share tokens. Empty if there are no such pieces.
   [[nodiscard]] std::span<const std::uint64_t> contexts() const noexcept { return contexts_; }
   /// Sets contexts(). Precondition: there is one context per sample, or the list is empty.
   void set_contexts(std::vector<std::uint64_t> contexts) noexcept { contexts_ = std::move(contexts); }
@@ -133,7 +134,7 @@ class RaggedBatch {
   NamesInErrors names_in_errors_;
 };
 
-/// The name of the field that every batch must have: tokens as int64.
+/// The name of the field that every batch of samples must have before the exchange: tokens as int64.
 inline constexpr std::string_view input_ids_field = "input_ids";
 
 }  // namespace evenkeel
