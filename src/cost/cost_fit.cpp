@@ -46,7 +46,8 @@ bool is_usable(const TimeModel& times) {
          (times.linear > 0 || times.quadratic > 0) && std::isnormal(unit_of(times).seconds);
 }
 
-/// The usable observations, scaled: each quantity is divided by its maximum over all observations.
+/// The usable observations, scaled: each quantity is divided by its maximum over all observations; hops, by
+/// their maximum over the observations of the same kind of link.
 struct ScaledTimes {
   std::vector<ScaledTime> times;
   ScaledTime largest;

@@ -73,7 +73,8 @@ struct FitGroups {
 /// - fewer than 16 observations are usable (finite, not negative, and above 0 seconds);
 /// - the observations cannot distinguish the cost of tokens from the cost of squares (for example, because
 ///   all samples have the same length);
-/// - every solution has a negative coefficient, or a coefficient is neither 0 nor a normal double.
+/// - every solution has a negative coefficient, neither tokens nor squares take time, or a coefficient is
+///   neither 0 nor a normal double.
 ///
 /// If only the overhead cannot be distinguished (for example, because micro-batches are filled to within 1 %
 /// of each other), the overhead is 0, and its time is attributed to tokens and squares.

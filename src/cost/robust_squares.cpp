@@ -94,7 +94,7 @@ std::optional<Terms> solve_nonnegative_least_squares(std::span<const Row> rows, 
   std::optional<Terms> best;
   double least = 0;
   // Begin with all terms, whose fit is usually the best, so most other choices exceed the limit after a few
-  // rows. On a tie, the later choice wins, which prefers smaller sets of terms.
+  // rows. On a tie, the later choice wins, so a set of terms never wins over its subset.
   for (unsigned used = usable; used > 0; --used) {
     if ((used & ~usable) != 0) continue;
     const std::optional<Terms> solution = equations.solve(used);

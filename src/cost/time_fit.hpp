@@ -13,8 +13,8 @@ namespace evenkeel {
 /// Number of kinds of links: inside a node, and between nodes.
 inline constexpr std::size_t num_links = 2;
 
-/// One observation, with quantities per rank of the micro-batch's group. Each quantity is divided by its
-/// maximum over all observations.
+/// One observation. All quantities but the seconds are per rank of the micro-batch's group. Each is divided
+/// by its maximum over all observations; hops, by their maximum over the observations of the same link.
 struct ScaledTime {
   double tokens = 0;
   double squares = 0;
@@ -52,7 +52,8 @@ class TimeFit {
   /// to 1.
   TimeFit(std::vector<ScaledTime> times, double overlap, const std::array<AssumedHop, num_links>& present);
 
-  /// Returns the best fit, or nullopt if the times cannot distinguish tokens from squares.
+  /// Returns the best fit. Returns nullopt if the times cannot distinguish tokens from squares, or if every
+  /// solution has a negative coefficient.
   [[nodiscard]] std::optional<Result> best() const;
 
  private:

@@ -5,7 +5,7 @@
 
 namespace evenkeel {
 
-/// The work of an item, which is balanced, in the units of a cost model. Never negative.
+/// The work of an item, in the units of a cost model: the quantity that is balanced. Never negative.
 using Cost = std::int64_t;
 
 /// The properties of a transformer that determine its work.
@@ -50,7 +50,8 @@ struct CostModel {
   /// much; attention also recomputes its scores there (5 products instead of the forward's 2), so linear work
   /// counts 6/7 of what it does without a backward pass. Coefficients are in units of the quadratic one, so
   /// that costs stay small, and linear is rounded to the nearest unit. Throws InputError if a required size
-  /// is missing or negative.
+  /// is missing or negative, or if head_dim is 0 and `heads` does not divide hidden_size. Throws LimitError
+  /// if a product of sizes is 2^62 or more.
   [[nodiscard]] static CostModel from_model(const ModelDescription& model);
 
   friend bool operator==(const CostModel&, const CostModel&) = default;
@@ -69,7 +70,7 @@ struct CostModel {
 ///
 /// On g ranks a micro-batch of work W, of which the part A is attention over S tokens, takes
 ///
-///     overhead + (W + max(0, c(g) (g-1) S - overlap A)) / g
+///     overhead + (W + max(0, c(g) (g-1) S - overlap/1000 A)) / g
 ///
 /// where c(1) = 0. Each rank passes the keys and values of its tokens to the g-1 others while it computes
 /// attention.
