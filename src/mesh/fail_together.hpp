@@ -32,8 +32,8 @@ template <typename Work>
 /// would wait for a rank that has already thrown.
 void fail_together(const Communicator& comm, const std::optional<ErrorReport>& mine);
 
-/// Returns whether the report describes an MpiError that occurred only on this rank. Errors from
-/// fail_together() name a rank.
+/// Returns whether the report describes an MpiError that occurred only on this rank. An MpiError from
+/// fail_together() names a rank, unless a rank passed it from try_on_replicated_data().
 [[nodiscard]] inline bool is_local_mpi_error(const ErrorReport& report) noexcept {
   return report.kind == ErrorKind::mpi && report.rank < 0;
 }

@@ -24,10 +24,11 @@ struct ListSizes {
   std::size_t bytes_each = 1;
 };
 
-/// Interface to the connection between the processes of a job. Every call is collective over the group, and
-/// all its ranks make the same calls in the same order. Each of two threads needs its own group
-/// (duplicate()). Calls do not allocate memory, so none fails on one rank alone, except those that make a
-/// group: if these run out of memory, all ranks throw. Other errors are MpiError, possibly on one rank alone.
+/// Interface to the connection between the processes of a job. Every call but rank() and size() is collective
+/// over the group, and all its ranks make the same calls in the same order. Each of two threads needs its own
+/// group (duplicate()). Calls do not allocate memory, so none runs out of it on one rank alone, except those
+/// that make a group: if these run out of memory, all ranks throw. If data exceeds what MPI can count, all
+/// ranks throw LimitError. Other errors are MpiError, possibly on one rank alone.
 class RankGroup {
  public:
   virtual ~RankGroup() = default;

@@ -17,8 +17,8 @@ namespace evenkeel {
 class Mesh {
  public:
   /// Collective over `world`. If `has_groups`, groups have different sizes and need communicators. Throws
-  /// MeshError on every rank if the grid does not have world.size() ranks, or if require_ranks_of_one_group()
-  /// refuses `world`.
+  /// MeshError on every rank if the grid does not have world.size() ranks. Throws MeshError and MpiError like
+  /// require_ranks_of_one_group().
   Mesh(const Communicator& world, const Grid& grid, bool has_groups = false);
 
   [[nodiscard]] const Grid& grid() const noexcept { return grid_; }
@@ -31,15 +31,16 @@ class Mesh {
 
   /// Returns all ranks of the grid.
   [[nodiscard]] const Communicator& world() const noexcept { return world_; }
-  /// Returns the ranks that differ from this one only along `axis`; a rank's number in it is its coordinate
-  /// along the axis.
+  /// Returns this rank and the ranks that differ from it only along `axis`; a rank's number in the
+  /// communicator is its coordinate along the axis.
   [[nodiscard]] const Communicator& along(Axis axis) const noexcept {
     return lines_[static_cast<std::size_t>(axis)];
   }
 
-  /// Returns the ranks with this rank's tp and pp that run a micro-batch together; a rank's number in it is
-  /// its number in the group. With a fixed cp, this is along(Axis::cp). Otherwise, each group has its own
-  /// communicator, made with the mesh. Preconditions: this place is in the group, and the group is in a plan.
+  /// Returns the ranks with this rank's tp and pp that run a micro-batch together; a rank's number in the
+  /// communicator is its number in the group. With a fixed cp, this is along(Axis::cp). Otherwise, each group
+  /// has its own communicator, made with the mesh. Preconditions: this place is in the group, and the group
+  /// is one of context_groups() or, with a fixed cp, has cp places.
   [[nodiscard]] const Communicator& context(const ContextGroup& group) const;
 
   /// Returns the node of each rank of world(), identified by the lowest rank on it.
