@@ -36,8 +36,9 @@ struct BinItems {
 
 /// Packs by first-fit-decreasing: puts each item, in descending order of size with ties by index, into the
 /// earliest bin with room. Bins are in the order in which they were opened. Throws LimitError naming the
-/// first item that does not fit in any bin, and InputError for a negative size, a count below 1, or lists of
-/// different lengths. O(n log n) if all counts are equal, otherwise O(n * bins). Johnson, 1973.
+/// first item that does not fit in any bin, and InputError for a negative size, a count below 1, a sum of
+/// 2^62 or more, or lists of different lengths. O(n log n) if all counts are 1, otherwise O(n * bins).
+/// Johnson, 1973.
 [[nodiscard]] Partition first_fit_decreasing(BinItems items, BinLimits limits);
 
 /// Same as first_fit_decreasing(), but puts each item into the fullest bin with room. Among equally full
@@ -54,7 +55,7 @@ struct BinItems {
 ///
 /// Uses at most 71/60 of the minimum number of bins, plus one, if only sizes are limited;
 /// first-fit-decreasing may use 11/9. Throws LimitError and InputError like first_fit_decreasing(). O(n log
-/// n).
+/// n) if all counts are 1.
 [[nodiscard]] Partition modified_first_fit_decreasing(BinItems items, BinLimits limits);
 
 /// Algorithm for packing bins.
@@ -70,7 +71,7 @@ enum class BinPacking : std::uint8_t {
 /// Packs like MindSpeed-RL's `balanced_bin_packing` for multimodal batches: best-fit-decreasing (ties by
 /// descending index), then at most three passes that each move one item from a heavy bin to a light one. The
 /// result is identical to the reference, including order. Bins never exceed `max_size`. Throws LimitError for
-/// an item above it.
+/// an item above it, and InputError for a negative size or a sum of 2^62 or more.
 [[nodiscard]] Partition balanced_bin_packing(std::span<const std::int64_t> sizes, std::int64_t max_size);
 
 /// Returns a lower bound on the number of bins of any packing: the maximum of ceil(sum / max_size), ceil(sum

@@ -16,9 +16,8 @@ namespace evenkeel {
 /// the smallest items is shorter, so counts differ by at most one.
 ///
 /// Deterministic: (cost, item) is a total order on ties. Local. O(n log n) for balanced inputs, O(n k log n)
-/// in the worst case. O(n + k) memory per live state, or O(n) if most groups of a state are empty. Throws
-/// InputError if k < 1, a cost is negative, or the costs sum to 2^62 or more; LimitError for 2^31 items or
-/// more.
+/// in the worst case. O(n + k) memory, plus at most O(k) per partial solution. Throws InputError if k < 1, a
+/// cost is negative, or the costs sum to 2^62 or more; LimitError for 2^31 items or more.
 ///
 /// Example: costs {1, 2, 2, 5, 3, 7, 6, 3}, k = 4, free gives {1, 6}, {7, 4, 0}, {3, 2}, {5}.
 [[nodiscard]] Partition karmarkar_karp(std::span<const Cost> costs, std::int64_t k,

@@ -19,8 +19,9 @@ struct GroupCount {
 
 /// Returns the smallest number of groups for which a packing under `limits` is found:
 /// 1. Pack by first-fit-decreasing, best-fit-decreasing and modified first-fit-decreasing.
-/// 2. For each of the 64 smaller numbers of groups (or for fewer numbers, if n > 65536), try Karmarkar-Karp
-///    on costs, then Karmarkar-Karp and longest processing time on sizes, both improved by exchanges.
+/// 2. Try up to 64 smaller numbers of groups (fewer if n > 65536), from the lowest up to the first success:
+///    Karmarkar-Karp on costs, then Karmarkar-Karp and longest processing time on sizes, both improved by
+///    exchanges. Above 16384 groups, longest processing time replaces Karmarkar-Karp.
 /// 3. For up to 512 items, search exhaustively for a packing with one group fewer, and repeat this after each
 ///    success. The search proves that there is no such packing, or stops after examining 2^16 + 1024 n items,
 ///    so the result does not depend on the speed of the machine.

@@ -41,8 +41,8 @@ class PackingSearch {
     counts_bind_ = limits_.max_items < max_count_per_bin();
   }
 
-  /// Returns true and sets bins() if a packing into k bins was found; false if there is no such packing or
-  /// the step limit was reached.
+  /// Returns true and sets bins() if a packing into at most k bins was found; false if there is no such
+  /// packing or the step limit was reached.
   bool run(std::int64_t k) {
     Ranks all(loads_.size());
     std::iota(all.begin(), all.end(), std::size_t{0});

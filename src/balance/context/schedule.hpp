@@ -91,8 +91,9 @@ struct Schedule {
 /// 5. So the bound may count R times the work of an item on a group of g ranks. It assumes that each item
 ///    runs on the groups for which this count is smallest.
 ///
-/// In the search, a large item keeps each of the g ranks of its block busy for 1/g of the item's count on
-/// that block. This is at most t times the mean v of the block, and therefore at most t, since every v <= 1.
+/// In the search, a large item keeps each of the g ranks of its block busy for 1/g of the amount that the
+/// bound counts for it. This is at most t times the mean v of the block, and therefore at most t, since every
+/// v <= 1.
 ///
 /// Overheads are counted for the minimum number of groups required by tokens, samples and T. Communication is
 /// counted after subtracting the part hidden by the attention of the items in the same micro-batch. Since it

@@ -76,7 +76,7 @@ struct OpenTask {
 };
 
 /// Returns a schedule of the tasks in their order, each with its items in ascending order. Omits tasks
-/// without items.
+/// without items. Leaves Schedule::waves and Schedule::end at 0.
 [[nodiscard]] Schedule make_schedule(std::vector<OpenTask> tasks, const Levels& levels);
 
 }  // namespace evenkeel::context

@@ -30,7 +30,7 @@ class GroupExchanges {
   /// Returns the largest total cost of a group, including the cost of its bins.
   [[nodiscard]] Cost largest_cost() const { return by_cost_.empty() ? 0 : by_cost_.rbegin()->first; }
 
-  /// Returns the groups in the order of `start`. Groups that took part in an exchange list their items in
+  /// Returns the groups in the order of `start`. Groups that were examined for exchanges list their items in
   /// ascending order of (cost, item); the other groups are unchanged.
   [[nodiscard]] Partition result() const;
 

@@ -11,7 +11,7 @@ struct Assignment {
   std::vector<std::int64_t> column_of_row;
   std::int64_t value = 0;  ///< sum of the matrix entries of all matched (row, column) pairs
   std::int64_t upper_bound =
-      0;  ///< upper bound on the value of any matching; equal to `value` if the matching is optimal
+      0;  ///< upper bound on the value of any matching; the matching is optimal if this equals `value`
 
   friend bool operator==(const Assignment&, const Assignment&) = default;
 };

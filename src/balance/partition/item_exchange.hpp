@@ -70,8 +70,8 @@ struct Exchange {
   void apply(ItemGroup& giver, ItemGroup& receiver, const ExchangeRules& rules) const;
 };
 
-/// Describes the cost that an exchange should move from the giver to the receiver. The moved cost must be
-/// above 0, at most `most`, and closer than 0 to the ideal, which is half of `twice_ideal`.
+/// Describes the cost that an exchange should move from the giver to the receiver. The ideal is half of
+/// `twice_ideal`. The moved cost must be above 0, at most `most`, and nearer to the ideal than 0 is.
 struct WantedShift {
   Cost twice_ideal = 0;
   Cost most = 0;
@@ -95,7 +95,8 @@ struct WantedShift {
                                                         WantedShift wanted, const ExchangeRules& rules,
                                                         std::int64_t& budget);
 
-/// Returns the number of bins into which first-fit-decreasing packs the items, under the rules' limits.
+/// Returns the number of bins into which first-fit-decreasing packs the items, under the rules' limits; 1 for
+/// no items.
 [[nodiscard]] std::int64_t count_bins(std::span<const Item> items, const ExchangeRules& rules);
 
 /// Lowers the largest sum of `start` by exchanges:
@@ -107,8 +108,8 @@ struct WantedShift {
 ///
 /// With GroupSize::equal, every group keeps its number of items.
 ///
-/// The largest sum is never above that of `start`. Groups keep their order. Groups that took part in an
-/// exchange list their items in ascending order of (cost, item); the other groups are unchanged. Returns
+/// The largest sum is never above that of `start`. Groups keep their order. Groups that were examined for
+/// exchanges list their items in ascending order of (cost, item); the other groups are unchanged. Returns
 /// `start` if no exchange helps.
 ///
 /// Deterministic, local. The amount of work is limited by an operation count, O(n), not by time; sorting

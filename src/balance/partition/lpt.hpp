@@ -31,8 +31,8 @@ namespace evenkeel {
 [[nodiscard]] Partition longest_processing_time_with_cap(std::span<const Cost> costs, std::int64_t k,
                                                          Cost cap);
 
-/// Maximum number of groups for Karmarkar-Karp with GroupSize::free. The algorithm is O(n k) in the worst
-/// case, and takes seconds for more groups.
+/// Maximum number of groups for Karmarkar-Karp with GroupSize::free. The algorithm is O(n k log n) in the
+/// worst case, and takes seconds for more groups.
 inline constexpr std::int64_t max_differenced_groups = 1 << 14;
 
 }  // namespace evenkeel

@@ -19,9 +19,9 @@ namespace evenkeel::context {
 ///    with the least area on which it ends in time.
 /// 3. Improve the best choice by doubling or halving group sizes, then by ruin and recreate. Micro-batches
 ///    are filled by best fit.
-/// 4. If the end is still above lower_bound(), try all items on groups of one size. If the end is more than
-///    1/512 above that bound, try the groups of schedule_waves(), which also form a tree. Therefore, for up
-///    to 16384 items, a tree never ends later than the waves by more than 1/512 of the bound.
+/// 4. For up to 16384 items: if the end is more than 1/4096 above lower_bound(), try groups of one size for
+///    all items. If it is more than 1/512 above that bound, try the groups of schedule_waves(), which also
+///    form a tree. Therefore, the tree never ends later than the waves by more than 1/512 of the bound.
 ///
 /// Throws InputError or LimitError if require_schedulable() rejects the problem. Deterministic, local,
 /// integers only. The search is limited by operation counts, which decrease with the number of items, not by
@@ -31,8 +31,8 @@ namespace evenkeel::context {
 /// Makes a tree end earlier by ruin and recreate (Schrimpf et al., 2000): removes micro-batches from a rank
 /// that ends last and from some other ranks, and places their items again, roughly in descending order of
 /// work, so that no rank that gets an item ends as late as before. Repeats this until the end is at most
-/// `enough`, or until `evaluations_left` possible places of items have been examined; subtracts the number of
-/// examined places from `evaluations_left`. Never makes the end later. Random numbers have a fixed seed.
+/// `enough`, or until `evaluations_left` is used up; subtracts from it the number of examined places of
+/// items, and an amount per trial. Never makes the end later. Random numbers have a fixed seed.
 void improve_tree(std::vector<OpenTask>& tasks, const Levels& levels, Cost enough,
                   std::int64_t& evaluations_left);
 

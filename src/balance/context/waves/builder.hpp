@@ -85,7 +85,7 @@ struct SmallItems {
 };
 
 /// Returns waves of all items of `builder`, found by beam search, in ascending order of end. The height of a
-/// wave is the time of the largest remaining item on a group of some size, or slightly more; all these
+/// wave is the time of the largest remaining item on a group of some size, or up to a third more; all these
 /// heights are tried. Among partial schedules with the same number of waves, the ones with the earliest
 /// estimated end are kept. The estimate uses the waves' times and the minimum area of the remaining items.
 /// After `placements` placed items, the most promising partial schedule is completed greedily.

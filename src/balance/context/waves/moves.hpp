@@ -13,8 +13,9 @@ namespace evenkeel::context {
 ///    a micro-batch with room, onto free ranks of a wave, or into a new wave.
 /// 3. Keep the result if the end is earlier.
 ///
-/// Stops when no improvement is found, or when `evaluations_left` possible places of items have been
-/// examined. Never makes the end later. Deterministic.
+/// The end includes the time for `small` items that do not fit in the waves. Stops when no improvement is
+/// found, or when `evaluations_left`, from which examined places of items are subtracted, is used up. Never
+/// makes the end later. Deterministic.
 void improve_waves(Waves& waves, const Levels& levels, const SmallItems& small,
                    std::int64_t& evaluations_left);
 

@@ -21,7 +21,7 @@
 namespace evenkeel::context {
 namespace {
 
-/// Maximum number of items placed, over all trials.
+/// Number of placed items from which the limits of the trials are derived.
 constexpr std::int64_t max_wave_placements = 1 << 17;
 /// Maximum number of items for which grids of equal-size groups are tried.
 constexpr std::int64_t max_in_a_grid = 1 << 14;
@@ -77,7 +77,7 @@ class WaveSearch {
     WaveTrial trial;
   };
 
-  /// Returns 3/2 times the time of a full micro-batch of average items on one rank.
+  /// Returns the overhead plus 3/2 times the work of a full micro-batch of average items on one rank.
   [[nodiscard]] Cost full_time() const {
     Cost work = 0;
     std::int64_t tokens = 1;

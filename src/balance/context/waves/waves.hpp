@@ -21,6 +21,7 @@ namespace evenkeel::context {
 /// 2. Improve these waves by ruin and recreate, treating small items as divisible.
 /// 3. Add the small items: fill up the waves and add more waves, or spread the small items evenly.
 /// 4. Improve the best results by ruin and recreate.
+/// 5. For up to 16384 items, also try groups of one size (uniform_waves()).
 ///
 /// If speeds differ, each group gets the fastest free block of its size. It is filled with as much work as
 /// its slowest rank can do in the time of the wave.
