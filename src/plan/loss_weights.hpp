@@ -39,9 +39,10 @@ namespace evenkeel {
 /// integers over the whole mini-batch, each weight is one division, and nothing is added to a denominator. A
 /// mini-batch without loss tokens has zero weights.
 ///
-/// Invariants: in every mean mode except mindspeed_rl and seq_mean_token_sum(_norm), the token weights sum to
-/// 1 over the mini-batch's loss tokens (unless fully masked samples count); the loss is the same for every
-/// split, order, number of empty micro-batches and CP size. Throws ConfigError if norm_length < 1.
+/// Invariants: except for mindspeed_rl, the loss is the same for every split, order, number of empty
+/// micro-batches and CP size. For token_mean, seq_mean_token_mean and prompt_mean, the token weights sum to 1
+/// over the mini-batch's loss tokens (unless fully masked samples count). Throws ConfigError if
+/// norm_length < 1.
 [[nodiscard]] std::vector<MicroBatchLoss> loss_weights(const LengthTable& table,
                                                        std::span<const EntryId> mini_batch,
                                                        std::span<const MicroBatchPlan> micro_batches,

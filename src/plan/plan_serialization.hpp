@@ -48,7 +48,7 @@ void serialize(Archive& archive, evenkeel::FieldSpec& spec, unsigned /*version*/
   archive& spec.trailing;
 }
 
-/// Writes a list of ids as a list of numbers.
+/// Writes or reads a list of ids as a list of numbers.
 template <class Archive, typename I>
 void serialize_ids(Archive& archive, std::vector<I>& ids) {
   std::vector<std::int64_t> numbers = evenkeel::numbers_of(ids);

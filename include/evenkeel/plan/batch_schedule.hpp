@@ -37,27 +37,27 @@ struct ScheduledSource {
 /// global_batch up to, but not including, (t + 1) * global_batch; the last step may be smaller.
 ///
 /// If there are several sources, their samples are drawn into one list such that, at any point, each source's
-/// share of the draws matches its weight to within one sample. When a source runs out, the others continue. A
-/// source is drawn in its own order, as many times as its number of epochs, and shuffled again each time if
-/// shuffling is on. The next source is the one that would be least ahead of its share with half of its next
-/// sample counted, (2 drawn + size) / weight, with ties by index: the rule of Webster and Sainte-Lague for
-/// assigning seats.
+/// share of the draws is close to its weight: for two or three sources, to within one sample. When a source
+/// runs out, the others continue. A source is drawn in its own order, as many times as its number of epochs,
+/// and shuffled again each time if shuffling is on. The next source is the one that would be least ahead of
+/// its share with half of its next sample counted, (2 drawn + size) / weight, with ties by index: the rule of
+/// Webster and Sainte-Lague for assigning seats.
 ///
 /// Example: 10 samples, global_batch 4: steps of 4, 4 and 2 samples per epoch. Weights 3 and 1 draw a, a, b,
 /// a, a, a, b, a, ...
 ///
 /// If outliers are delayed, an epoch's steps form windows of DelaySettings::steps + 1. In each window,
-/// outliers wait for companions and other samples take their places, so the number of samples of each step
-/// and the samples of the window do not change. This depends only on the lengths in the window and on
-/// OutlierDelay::plan, not on earlier steps, so a job that resumes from any step makes the same steps.
+/// outliers wait for others of similar size, and other samples take their places, so the number of samples of
+/// each step and the samples of the window do not change. This depends only on the lengths in the window and
+/// on OutlierDelay::plan, not on earlier steps, so a job that resumes from any step makes the same steps.
 class BatchSchedule {
  public:
   /// Throws ConfigError naming the key if a setting is out of range or there are more steps than 63 bits can
   /// count, and InputError if there are no samples, or with drop_last, fewer than a global batch.
   BatchSchedule(std::int64_t num_samples, const ScheduleSettings& settings);
   /// Makes the schedule of several sources, none of which may be empty. Throws ConfigError and InputError
-  /// like the other constructor. Precondition: a delay that is on has all other members set, at least two
-  /// companions, and a plan for that number of DP ranks.
+  /// like the other constructor. Precondition: a delay that is on has all other members set,
+  /// outliers_per_step >= 2, and a plan for that number of DP ranks.
   BatchSchedule(std::vector<ScheduledSource> sources, const ScheduleSettings& settings,
                 OutlierDelay delay = {});
   BatchSchedule(BatchSchedule&&) noexcept;
@@ -76,8 +76,8 @@ class BatchSchedule {
   /// each of its steps, and throws the errors of plan_step().
   [[nodiscard]] std::vector<std::int64_t> share_of(std::int64_t step, int rank, int num_ranks);
 
-  /// Returns the effect of the delay on a step; all figures are 0 without a delay. Fast for steps for which
-  /// share_of() was called since the last call of this function; as slow as share_of() for others.
+  /// Returns the effect of the delay on a step; all figures are 0 without a delay. Fast if share_of() was
+  /// called for the step and this function was not called for a later one; otherwise as slow as share_of().
   /// Precondition: 0 <= step < num_steps().
   [[nodiscard]] DelayFigures delay_of(std::int64_t step);
 

@@ -51,8 +51,9 @@ struct LengthEntry {
   friend bool operator==(const LengthEntry&, const LengthEntry&) = default;
 };
 
-/// All samples of a step, ordered by (sample id, owner, owner's position). The order, and therefore every
-/// plan, does not depend on which rank holds which samples. Replicated: every rank holds an equal table.
+/// All samples of a step, ordered by (sample id, owner, owner's position). If ids are distinct, the order
+/// does not depend on which rank holds which samples, so plans depend on that only through
+/// PlacementRule::locality. Replicated: every rank holds an equal table.
 /// "Entry" below always means a position in the table, an EntryId.
 class LengthTable {
  public:

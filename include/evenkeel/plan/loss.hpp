@@ -15,8 +15,8 @@ enum class LossAggregation : std::uint8_t {
   seq_mean_token_mean,      ///< sum over samples of (sum of l / T_s) / B
   seq_mean_token_sum_norm,  ///< sum over samples of (sum of l / H) / B, with a fixed H (Dr. GRPO)
   prompt_mean,              ///< mean over prompts of the mean over their samples of (sum of l / T_s)
-  /// MindSpeed-RL's own rule, for comparison: each micro-batch's token mean has weight b_m / B_rank, and the
-  /// loss is the mean over DP ranks.
+  /// MindSpeed-RL's own rule, for comparison: each micro-batch's token mean has weight b_m / B_rank (its
+  /// number of samples and its DP rank's), and the loss is the mean over DP ranks.
   mindspeed_rl,
 };
 
@@ -43,8 +43,9 @@ struct MicroBatchLoss {
   /// Factor for the sum of omega * l; with it, the trainer's own reductions give the loss of the mini-batch
   /// exactly.
   double scale = 1;
-  /// For trainers that take local means: factor for the micro-batch's own mean (over its loss tokens, or over
-  /// its samples in the seq-mean modes), to be used instead. 0 for an empty micro-batch.
+  /// For trainers that take local means: factor for the micro-batch's own mean (over its loss tokens; over
+  /// its samples in the seq-mean modes; over its loss tokens, weighted by omega, for prompt_mean), to be used
+  /// instead. 0 for an empty micro-batch.
   double mean_weight = 0;
   /// With pack.predict_ahead: the token_weights of the separate loss at each depth k, starting at 1, for the
   /// tokens k positions after the labels. `scale` is the same.

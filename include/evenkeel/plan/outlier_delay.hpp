@@ -59,7 +59,7 @@ struct OutlierDelay {
   DelaySettings settings;
   /// Returns the number of tokens of a sample, given its position.
   std::function<std::int64_t(std::int64_t)> length = {};
-  PlanSettings plan = {};  ///< settings, for the companions' DP ranks, that determine the cost of a step
+  PlanSettings plan = {};  ///< settings that determine a step's cost; plan.dp is outliers_per_step
 };
 
 }  // namespace evenkeel

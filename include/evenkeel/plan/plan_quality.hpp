@@ -27,8 +27,8 @@ struct StepBalance {
   friend bool operator==(const StepBalance&, const StepBalance&) = default;
 };
 
-/// Computes the balance from the costs of every DP rank's micro-batches, in order; all lists have K entries.
-/// Entries of 0 count as empty. `speeds` has one entry per DP rank, in any unit, or is empty.
+/// Computes the balance from the costs of every DP rank's micro-batches, in order; lists may differ in
+/// length. Entries of 0 count as empty. `speeds` has one entry per DP rank, in any unit, or is empty.
 [[nodiscard]] StepBalance step_balance(std::span<const std::vector<Cost>> micro_batch_costs,
                                        std::span<const std::int64_t> speeds = {});
 [[nodiscard]] StepBalance step_balance(const StepPlan& plan, std::span<const std::int64_t> speeds = {});
@@ -51,7 +51,8 @@ using NamedMetrics = std::vector<std::pair<std::string, double>>;
 /// Returns ROLL's figures of dynamic batching: `valid_tokens`, `actual_tokens_origin` (all samples padded to
 /// max_length, the width of the incoming tensor), `actual_tokens` (after batching, including padding),
 /// `removed_padding_tokens` and `removed_padding_ratio` (0 without tokens), each prefixed by
-/// `dynamic_batching/`, or by `dynamic_batching/STAGE/` if a stage is given.
+/// `dynamic_batching/`, or by `dynamic_batching/STAGE/` if a stage is given. Throws InputError for a negative
+/// length or a total of 2^62 tokens or more.
 [[nodiscard]] NamedMetrics dynamic_batching_metrics(std::span<const std::int64_t> lengths,
                                                     std::int64_t actual_tokens, std::int64_t max_length,
                                                     std::string_view stage = {});

@@ -42,7 +42,7 @@ enum class Preset : std::uint8_t {
   none,          ///< Evenkeel's own planning, which keeps all caps
   mindspeed_rl,  ///< LPT with equal counts over DP ranks; micro-batches by `rearrange_micro_batches`
   roll,          ///< `batch_balance`; load-balanced sequence packing, or dynamic batching when padded
-  verl,          ///< `batch_balance` by work; micro-batches by `rearrange_micro_batches`
+  verl,          ///< `_balance_batch`, by work as in ROLL; micro-batches by `rearrange_micro_batches`
 };
 
 /// The points at which the DP ranks of the trainer wait for each other.
@@ -68,7 +68,7 @@ enum class PlacementRule : std::uint8_t {
 /// Costs that follow the times a trainer reports (see MeasuredCostModel).
 struct MeasuredCost {
   std::int64_t every = 1;      ///< number of steps from one fit to the next
-  std::int64_t window = 4096;  ///< number of times used by a fit, the latest of all ranks
+  std::int64_t window = 4096;  ///< number of reported times that a fit uses: the latest ones of all ranks
 
   friend bool operator==(const MeasuredCost&, const MeasuredCost&) = default;
 };
@@ -77,9 +77,9 @@ struct MeasuredCost {
 /// the cost (see CommunicationCost). With a measured cost, inside_node and between_nodes are the initial
 /// values.
 struct CommunicationSettings {
-  std::optional<Cost> inside_node;  ///< if unset, 333 of the 24576 that a token costs in a 7B model with GQA
-  std::optional<Cost> between_nodes;           ///< if unset, 2500 of the 24576
-  std::optional<std::int64_t> ranks_per_node;  ///< number of places of a node; if unset, 8 / tp
+  std::optional<Cost> inside_node;    ///< if unset, 333 / 24576 of a token's cost, as in a 7B model with GQA
+  std::optional<Cost> between_nodes;  ///< if unset, 2500 / 24576 of a token's cost
+  std::optional<std::int64_t> ranks_per_node;  ///< number of places per node; if unset, 8 / tp, at least 1
   std::int64_t overlap = 1000;  ///< share of attention that hides communication, in thousandths
 
   friend bool operator==(const CommunicationSettings&, const CommunicationSettings&) = default;
@@ -116,8 +116,8 @@ struct EncoderCost {
 /// Settings of work and its cost, common to all strategies.
 struct BalanceSettings {
   CostModel cost = CostModel::tokens();
-  /// Unset if the user has not specified it. In that case, an automatic strategy is hierarchical, and groups
-  /// of different sizes are refused.
+  /// Unset if the user has not specified it. In that case, an automatic strategy is hierarchical; with groups
+  /// of different sizes, it is refused if both strategies are possible (resolve_strategy).
   std::optional<SyncPoint> meet = std::nullopt;
   PlacementRule placement = PlacementRule::locality;  ///< ignored if a reference is reproduced
   /// Speed of each DP rank, in thousandths of a common unit; empty if all are equal. A group is as fast as
@@ -177,8 +177,8 @@ struct PackedSettings : AssignmentSettings {
   std::optional<BinPacking> packing = std::nullopt;
   CountRule count = CountRule::fewest;
   bool allow_grid = true;  ///< with BalanceSettings::meet: use a grid if it ends the step first
-  /// Whether each DP rank gets as many micro-batches as it needs, at least one. Requires ranks that meet once
-  /// per step.
+  /// Whether each DP rank gets as many micro-batches as it needs itself, subject to min_count and
+  /// multiple_of. Requires ranks that meet once per step.
   bool free_counts = false;
 
   friend bool operator==(const PackedSettings&, const PackedSettings&) = default;
@@ -335,8 +335,8 @@ struct PlanSettings {
   }
 
   /// Returns the alignment in tokens: each sequence's length is rounded up to a multiple of it. Includes
-  /// length_round if micro-batches are padded. Throws ConfigError if `align` is not a multiple of the
-  /// alignment that the CP cut needs.
+  /// length_round if micro-batches are padded. Throws ConfigError if `align` is not a positive multiple of
+  /// the number of chunks of the CP cut, if align_lcm < 1, or if the alignment exceeds 2^31-1.
   [[nodiscard]] std::int64_t alignment() const { return alignment(cp.size); }
   /// Returns the alignment of a sequence that is cut over `group_size` ranks.
   [[nodiscard]] std::int64_t alignment(int group_size) const;

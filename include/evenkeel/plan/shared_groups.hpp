@@ -62,8 +62,8 @@ inline constexpr std::array<RepeatReason, 5> repeat_reasons{{
 using RepeatedTokens = std::array<std::int64_t, repeat_reasons.size()>;
 
 /// Returns the number of tokens that the samples of a group repeat before branches, since only rows that are
-/// followed by the same `ahead` tokens are shared. Samples that do not share any row are not counted, except
-/// for prompts.
+/// followed by the same predict_ahead tokens are shared. Samples that do not share any row are not counted,
+/// except for prompts.
 [[nodiscard]] std::int64_t repeated_ahead(const LengthTable& table, const SharedGroup& group,
                                           const PlanSettings& settings);
 
@@ -74,7 +74,7 @@ struct SplitGroup {
 };
 
 /// Returns this group, or sub-groups of it that fit under the settings' alignment and limits (see
-/// make_units). Throws LimitError naming the first sample that does not fit by itself.
+/// make_units). Precondition: every sample fits by itself.
 [[nodiscard]] SplitGroup split_to_fit(const LengthTable& table, SharedGroup group,
                                       const PlanSettings& settings);
 

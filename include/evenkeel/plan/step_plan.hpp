@@ -72,8 +72,8 @@ struct DpRankPlan {
 /// A whole step: every DP rank's micro-batches.
 struct StepPlan {
   /// Number of micro-batches of each mini-batch, equal on all DP ranks. In a context tree (`mesh.cp:
-  /// flexible` with strategy hierarchical), each rank has the micro-batches in which it takes part, and at
-  /// least one; this is then the maximum over the ranks.
+  /// flexible` with strategy hierarchical) and with PackedSettings::free_counts, each rank has its own
+  /// number, at least one; this is then the maximum over the ranks.
   std::vector<std::int64_t> counts;
   std::vector<DpRankPlan> ranks;  ///< one per DP rank
 

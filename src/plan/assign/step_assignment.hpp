@@ -59,7 +59,7 @@ struct StepAssignment {
 /// Returns whether the result of assign_units() determines the whole assignment. This is not the case for
 /// grids and for groups of different sizes.
 [[nodiscard]] bool shares_are_derived_from_units(const PlanSettings& settings) noexcept;
-/// Returns the result of assign_step() given the result of assign_units(). Takes linear time apart from
+/// Returns the result of assign_step() given the result of assign_units(). O(n log n), plus the time for
 /// making units. Preconditions: shares_are_derived_from_units(); assign_units() did not throw.
 [[nodiscard]] StepAssignment assign_step_by_units(const StepProblem& problem,
                                                   std::vector<IdGroups<UnitId>> units);

@@ -47,7 +47,7 @@ void require_within_cap(const LengthTable& table, const PlanSettings& settings);
 void require_within_path_cap(const LengthTable& table, const PlanSettings& settings);
 
 /// Returns the number of micro-batches that all DP ranks use, given the maximum number that any rank needs:
-/// at least 1 and at least min_count, rounded up to the multiple that the pipeline needs.
+/// at least 1 and at least min_count, rounded up to a multiple of PlanSettings::count_multiple().
 [[nodiscard]] std::int64_t agreed_count(std::int64_t largest_needed, const PlanSettings& settings) noexcept;
 
 /// Reorders micro-batches in place. `plan` keeps the order, and `cost` sorts by descending (cost, first

@@ -59,7 +59,8 @@ struct PaddedBatches {
 /// widen_empty_samples is false).
 /// 1. Assign samples by sorted_stride().
 /// 2. Join neighboring positions of the shards while the number of samples times their padded length stays
-///    within the cap. The padded length is the maximum over all ranks, rounded up.
+///    within the cap, and their number within max_samples. The padded length is the maximum over all ranks,
+///    rounded up.
 /// 3. Raise the count to at least min_count and to a multiple of count_multiple by halving micro-batches that
 ///    have more than one position. Halve the largest ones first (by samples times length; earlier ones win
 ///    ties), each once; if that is not enough, repeat this with the resulting micro-batches. Both halves keep

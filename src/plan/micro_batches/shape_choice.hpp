@@ -23,8 +23,9 @@ namespace evenkeel {
 
 /// Returns the shape that holds every micro-batch that can be planned with these settings on a group of
 /// `group_size` ranks. Its number of rows per rank is the aligned cap divided by `group_size`; its number of
-/// sequences is the maximum number of samples in a micro-batch (max_samples or, for fixed micro-batches,
-/// their size), plus one for filler and one for padding. Preconditions: shapes and max_samples are set.
+/// sequences is the maximum number of samples in a micro-batch (max_samples or, if it is smaller, the size of
+/// fixed micro-batches), plus one for filler and one for padding. Preconditions: shapes and max_samples are
+/// set.
 [[nodiscard]] PackedShape largest_shape(const PlanSettings& settings, int group_size);
 
 /// Returns the shapes of a run before its first step: the largest shape of each pass for each possible group

@@ -55,8 +55,8 @@ struct Placement {
 /// part r was made for DP rank r's speed.
 ///
 /// Deterministic, local on replicated input. O(n + dp^3) time for up to 256 parts, O(n + dp^2 log dp) for
-/// more parts; O(dp^2) memory. Throws InputError if lists differ in length, a rank, DP rank or node is out of
-/// range, a weight or size is negative, or the sum of weighted bytes is too large.
+/// more parts; O(dp^2) memory. Throws InputError if lists differ in length, a rank, DP rank, node or weight
+/// is out of range, a size is negative, or the sum of weighted bytes is too large.
 [[nodiscard]] Placement best_placement(const Partition& parts, const PlacementInput& input);
 
 /// Returns the parts in the order of their ranks: element r is part `part_of_rank[r]`. Precondition:

@@ -147,7 +147,8 @@ void require_no_loss_of_last_rows(const RaggedBatch& batch, const Column& mask) 
   }
 }
 
-/// Clears the loss mask where the label is ignored_label. O(labels).
+/// Clears the loss mask where the label is ignored_label; adds a mask first if there are only labels.
+/// O(labels).
 void mask_ignored_labels(RaggedBatch& batch) {
   if (batch.find(labels_field) == nullptr) return;
   const FieldKind of_labels = batch.at(labels_field).spec().kind;

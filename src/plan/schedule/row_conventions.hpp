@@ -28,13 +28,14 @@ inline constexpr std::string_view response_mask_field = "response_mask";
 
 /// Moves the rows of fields with RowConvention::token to the rows that predict their tokens. The value of a
 /// sample's first token is dropped, since no row predicts it; the last row becomes zeros, or ignored_label
-/// for labels. With `shared` prefixes, fields other than labels and masks get one row per response token,
-/// since a shared row predicts a different token for each sample. Throws InputError naming the field if its
-/// kind does not fit the convention, or if it is labels or a loss mask with one value per token and has no
-/// convention. O(bytes of the moved fields).
+/// for labels. With `shared` prefixes, fields with a convention other than labels and masks get one row per
+/// response token, since a shared row predicts a different token for each sample. Throws InputError naming
+/// the field if its kind does not fit the convention, or if it is labels or a loss mask with one value per
+/// token and has no convention. O(bytes of the moved fields).
 void apply_row_conventions(RaggedBatch& batch, const NamedFields& fields, bool shared);
 
-/// Throws InputError naming a field of `batch` if apply_row_conventions() would reject or move it.
+/// Throws InputError naming a field of `batch` if its kind does not fit its convention, if its convention is
+/// missing (see apply_row_conventions), or if its convention is RowConvention::token.
 void require_rows_in_place(const RaggedBatch& batch, const NamedFields& fields);
 
 /// Moves values to the rows that predict their tokens (apply_row_conventions), renames the loss mask to

@@ -45,7 +45,8 @@ class Selection {
   /// Returns whether every entry is a whole sample.
   [[nodiscard]] bool takes_whole_samples() const noexcept { return counts_.truncated + counts_.split == 0; }
 
-  /// Returns a hash of the selected pieces: different selections have different hashes with high probability.
+  /// Returns a hash of the selected pieces: different selections from the same source have different hashes
+  /// with high probability. Does not depend on the number of samples of the source.
   [[nodiscard]] std::uint64_t digest() const noexcept { return hash_.value(); }
 
  private:

@@ -69,8 +69,8 @@ class MeasuredCostModel {
   MeasuredCostModel(const CostModel& initial, std::int64_t window,
                     std::optional<CommunicationSettings> groups = std::nullopt);
 
-  /// Adds observations, oldest first, and fits the model again (fit_time_model). If the observations cannot
-  /// distinguish the cost of tokens from that of squares, the model is unchanged. O(window log window).
+  /// Adds observations, oldest first, and fits the model again. If fit_time_model() returns nullopt, the
+  /// model is unchanged. O(window log window).
   void learn(std::span<const CostObservation> observations);
 
   /// Restores the result of an earlier model's fit. That model's observations are not restored, so later fits

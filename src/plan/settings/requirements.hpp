@@ -91,7 +91,7 @@ struct Exclusion {
 [[nodiscard]] bool are_compatible(const Choices& choices);
 
 /// Replaces an automatic balance.strategy if groups have different sizes. Returns the only strategy,
-/// hierarchical or grid, that is compatible with the other choices, or hierarchical if both are compatible.
+/// hierarchical or grid, that is compatible with the other choices, or hierarchical if both or neither are.
 /// Throws ConfigError if both are compatible and balance.meet is not set, since a wrong guess would hang a
 /// trainer whose ranks synchronize at every micro-batch. If the strategy is not automatic or groups have
 /// equal sizes, returns balance.strategy unchanged.
@@ -106,9 +106,9 @@ struct Exclusion {
 /// error names the key of the feature, or the key to be set or removed, with the reason and the remedy.
 void require_compatible(const Choices& choices);
 
-/// Returns the requirements of a key and the features that exclude it, as sentences: "fastest
-/// cannot be combined with balance.preset; micro_batch.mode: padded." Empty if the key is compatible with
-/// everything.
+/// Returns the requirements of a key and the features that exclude it (Exclusion::others), as sentences:
+/// "fastest cannot be combined with balance.preset; micro_batch.mode: padded." Empty if there are none. The
+/// settings that the key itself excludes are not listed.
 [[nodiscard]] std::string rules_of(std::string_view key);
 
 /// Returns all requirements and exclusions as Markdown tables, with the reasons.

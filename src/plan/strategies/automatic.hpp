@@ -29,8 +29,9 @@ struct StrategyChoice {
 
 /// Plans the step with the hierarchical strategy and as a grid, and compares the end times of the two plans
 /// under balance.meet, including the overhead of every micro-batch. With a pipeline, end times are simulated
-/// (simulate_step). Precondition: compares_strategies(problem.settings). Throws ConfigError, InputError and
-/// LimitError under the same conditions as plan_step(). Pure, deterministic; takes as long as two plans.
+/// if simulate_step() can simulate both plans. Precondition: compares_strategies(problem.settings). Throws
+/// ConfigError, InputError and LimitError under the same conditions as plan_step(). Pure, deterministic;
+/// takes as long as two plans.
 [[nodiscard]] StrategyChoice choose_strategy(const StepProblem& problem);
 
 struct AssignedPlan;

@@ -49,8 +49,9 @@ void level_grids(const StepProblem& problem, PackUnits& units, std::span<Planned
 /// is that the ranks' totals are nearly equal (partition_into_grid). Meant for ranks that synchronize at
 /// every micro-batch, as with FSDP or the all-to-all of experts.
 ///
-/// K is agreed_count() of the number of required cells divided by dp, rounded up. It is never larger than if
-/// each rank were planned separately. With CountRule::fastest, K may be larger by up to 7 * count_multiple():
+/// K is agreed_count() of the number of required cells divided by dp, rounded up. If minimum numbers of
+/// micro-batches are found, it is never larger than if each rank were planned separately. With
+/// CountRule::fastest, K may be larger by up to 7 * count_multiple():
 /// the count with which ranks that synchronize at every micro-batch are expected to finish first
 /// (estimated_time with the settings' overhead and pipeline stages). The cap and the limit on samples always
 /// hold; micro-batches may be empty. MicroBatchSettings::order applies to whole columns, whose cost is that

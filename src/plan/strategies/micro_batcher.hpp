@@ -27,9 +27,9 @@ class MicroBatcher {
 
   /// Returns the number of micro-batches that the share needs, before the DP ranks agree on a count.
   [[nodiscard]] virtual GroupCount count(MiniBatchShare share) const = 0;
-  /// Returns exactly `count` micro-batches, in execution order; the last ones are empty if units run out. If
-  /// DP ranks may have different numbers of micro-batches, ignores `count` and returns as many as the share
-  /// needs. Precondition: count >= count(share).needed.
+  /// Returns exactly `count` micro-batches, in execution order, some of them empty if there are too few
+  /// units. If DP ranks may have different numbers of micro-batches, ignores `count` and returns as many as
+  /// the share needs. Precondition: count >= count(share).needed.
   [[nodiscard]] std::vector<MicroBatchPlan> pack(MiniBatchShare share, std::int64_t count) const;
 
  protected:

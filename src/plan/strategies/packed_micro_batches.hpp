@@ -8,7 +8,7 @@ namespace evenkeel {
 /// Packs units into micro-batches under the limits. Balances the costs of the micro-batches or, if a packing
 /// algorithm is configured, uses that algorithm without balancing. Units are in ascending order within a
 /// micro-batch; micro-batches are in the configured order (MicroBatchSettings::order). If DP ranks may have
-/// different counts, each gets no more micro-batches than it needs.
+/// different counts, each gets agreed_count() of its own number.
 class PackedMicroBatcher final : public MicroBatcher {
  public:
   using MicroBatcher::MicroBatcher;

@@ -55,7 +55,7 @@ class PlanningStrategy {
   /// mini-batch.
   [[nodiscard]] virtual bool ranks_meet_at_micro_batches() const noexcept { return false; }
 
-  // The functions below describe the strategy for reports, HTML pages and `evenkeel plan`.
+  // The functions below describe the strategy, mainly for reports, HTML pages and `evenkeel plan`.
 
   /// Returns whether each micro-batch has its own context-parallel group, and groups may have different
   /// sizes.
@@ -80,7 +80,8 @@ class PlanningStrategy {
 /// Returns the strategy for these settings; the only dispatch point. The object lives as long as the program.
 [[nodiscard]] const PlanningStrategy& strategy_of(const PlanSettings& settings) noexcept;
 
-/// Base class of strategies that first assign units to DP ranks. Each rank then makes its own micro-batches.
+/// Base class of strategies that first assign units to DP ranks, then make micro-batches of the ranks'
+/// shares.
 class HierarchicalStrategy : public PlanningStrategy {
  public:
   void assign(const StepProblem& problem, StepAssignment& assignment) const override;

@@ -17,7 +17,8 @@
 namespace evenkeel {
 
 /// Throws ConfigError naming the key, such as fields.NAME.layers, if the settings of the field `name`
-/// contradict each other (requirements) or do not fit a pipeline of `pp` ranks with `vpp` parts each.
+/// contradict each other (requirements), change how a built-in field is delivered, or do not fit a pipeline
+/// of `pp` ranks with `vpp` parts each.
 void require_valid(const FieldSettings& field, const std::string& name, int pp, int vpp);
 
 /// Returns the layers of each pipeline rank, out of `layers` layers in total: first the layers of its first
@@ -69,8 +70,8 @@ struct FieldRouting {
 /// Returns the fields to transfer. A field without settings is transferred unchanged; a field with layers
 /// becomes one CarriedField of the same name per pipeline stage; a field that cuts others is itself cut in
 /// the same way. Pure and deterministic, so the result is the same on all ranks. Throws InputError naming the
-/// field if its shape or element type does not suit its settings. Preconditions: require_valid() accepts the
-/// settings; each field for which is_sent_narrow() is true has a range.
+/// field if its kind, shape or element type does not suit its settings. Preconditions: require_valid()
+/// accepts the settings; each field for which is_sent_narrow() is true has a range.
 [[nodiscard]] std::vector<CarriedField> carried_fields(std::span<const FieldSpec> brought,
                                                        const FieldRouting& ways = {});
 

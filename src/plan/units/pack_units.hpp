@@ -23,7 +23,7 @@ struct PackUnit {
   std::int64_t rows = 0;             ///< tokens without padding; shared tokens count once
   std::int64_t aligned_rows = 0;     ///< rows over the whole CP group, including alignment
   Cost cost = 0;                     ///< work; shared tokens and their attention count once
-  const PrefixTree* tree = nullptr;  ///< the prefix tree of its samples; null for a single sample
+  const PrefixTree* tree = nullptr;  ///< the prefix tree of its samples; null without shared prefixes
 };
 
 /// Some samples of one unit that are consecutive in depth-first order, and the micro-batch to which they
@@ -75,10 +75,11 @@ class PackUnits {
   /// Returns the rows of each unit in each capped field.
   [[nodiscard]] std::span<const CappedRows> capped_rows() const noexcept { return capped_rows_; }
 
-  /// Returns the number of tokens that are repeated because groups were split, by reason.
+  /// Returns the number of tokens that are repeated although samples could share them, by reason.
   [[nodiscard]] const RepeatedTokens& repeated() const noexcept { return repeated_; }
 
-  /// Returns the number of groups of samples that share prefixes. Mini-batches are cut between groups.
+  /// Returns the number of groups of samples that share prefixes; without sharing, the number of samples.
+  /// Mini-batches are cut between groups.
   [[nodiscard]] std::int64_t num_groups() const noexcept;
   /// Returns the first unit of a group. For group num_groups(), returns size().
   [[nodiscard]] UnitId first_unit_of_group(std::int64_t group) const noexcept;
@@ -135,11 +136,12 @@ class PackUnits {
 /// fixed micro-batch size.
 /// - A group that exceeds a limit is split into sub-groups of samples that are consecutive in depth-first
 ///   order, with the fewest repeated tokens possible for such sub-groups (see split_tree).
-/// - A prompt with its responses remains a one-level tree, even if a sub-group has only one response.
-/// Deterministic. O(n), or O(n log n) with trees. Throws InputError if the trees do not contain each entry
-/// exactly once, or if samples do not have a field that is used for costs or has a row cap. Throws LimitError
-/// naming the first sample that exceeds a limit on its own, or if the work of a unit is 2^62 or more.
-/// Precondition: require_within_row_caps() does not throw.
+/// - A prompt with its responses remains a one-level tree, even if a sub-group has only one response. If that
+///   sample fits only with its prompt and response aligned together, it becomes one segment.
+/// Deterministic. O(n), or O(n log n) with shared prefixes. Throws InputError if the trees do not contain
+/// each entry exactly once, or if samples do not have a field that is used for costs or has a row cap. Throws
+/// LimitError if the work of a unit is 2^62 or more. Preconditions: no sample exceeds the cap on its own
+/// (PlanningStrategy::require_samples_fit); require_within_row_caps() does not throw.
 [[nodiscard]] PackUnits make_units(const StepProblem& problem);
 
 /// Units made from pieces of other units, and the micro-batch of each unit.
@@ -163,7 +165,7 @@ struct RegroupedUnits {
 struct PickedUnits {
   std::vector<Cost> costs;
   std::vector<std::int64_t> aligned_rows;
-  std::vector<std::int64_t> samples;  ///< empty if every unit has one sample
+  std::vector<std::int64_t> samples;  ///< the counts of PackUnits::items(); empty if all are 1
 
   PickedUnits(const PackUnits& all, IdView<UnitId> units);
   [[nodiscard]] BinItems items() const { return {aligned_rows, samples}; }
