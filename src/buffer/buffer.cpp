@@ -549,8 +549,8 @@ RaggedBatch Buffer::read_waiting_samples(std::span<const stream::WaitingSample> 
 }
 
 /// Returns the index of a sample that the job does not accept, with the reason, or nullopt if the job accepts
-/// the group. Samples that arrived after the job began were checked on arrival; trees were checked when the
-/// job formed the step.
+/// the group. Samples that arrived after the job began were checked on arrival. If the group has no earlier
+/// samples and `is_formed` is set, its tree was checked when the job formed the step.
 std::optional<std::pair<std::int64_t, ErrorReport>> Buffer::find_group_fault(
     const stream::WaitingGroup& group, const CurrentJob& job, const JsonlSchema& schema,
     bool is_formed) const {

@@ -34,8 +34,8 @@ class UnknownGroupError : public InputError {
   using InputError::InputError;
 };
 
-/// Thrown if a request contradicts what the buffer has stored: it has different fields, different content for
-/// a known sample, or different groups for a formed step. HTTP status 409.
+/// Thrown if a request contradicts the buffer's content or late fields: it has different fields or another
+/// form, different content for a known sample, or a step that can no longer be formed. HTTP status 409.
 class FieldsError : public InputError {
  public:
   using InputError::InputError;
@@ -44,10 +44,10 @@ class FieldsError : public InputError {
 /// Result of accepting samples: the number of samples of one request, by outcome.
 struct Intake {
   std::int64_t accepted = 0;    ///< new samples that were kept
-  std::int64_t duplicates = 0;  ///< samples that the buffer had received before
+  std::int64_t duplicates = 0;  ///< samples that the buffer had received before, or that the request repeats
   std::int64_t stale = 0;  ///< new samples that were dropped at once because they are too old to be trained
-  /// New samples that were dropped at once because their group was aborted, is too small, has ended, or is
-  /// already in a step.
+  /// New samples that were dropped at once because they or their group were aborted, or because their group
+  /// was closed, is too small, has ended, or is already in a step.
   std::int64_t dropped = 0;
   std::int64_t version = 0;  ///< policy version after the request
 };
@@ -78,7 +78,7 @@ struct BufferStatus {
   std::string data_loss_risk;  ///< describes which data may be lost; empty if no data can be lost
   std::int64_t capacity = 0;   ///< maximum size of the store's content, in bytes
   std::int64_t used = 0;       ///< bytes of the capacity that are in use
-  /// Null until a sample arrives after the start of this process.
+  /// Seconds since new samples or late fields arrived; null if none arrived since this process started.
   std::optional<double> seconds_since_last_sample;
   std::optional<std::int64_t> groups_per_step;  ///< groups per step of the latest job; null if there was none
   std::string identity;                         ///< unique identity of the store's content
@@ -122,7 +122,8 @@ class Buffer {
   /// Restores the buffer from the store. `declared` has the formats of fields in JSON Lines; if null, the
   /// formats recorded in the store are used. Throws InputError if the store is damaged, contains values
   /// instead of samples, has samples in different formats, or has untrained groups with a different size or
-  /// different late fields. Throws ConfigError if the settings or the formats are invalid.
+  /// different late fields, or if a late field has a reserved name. Throws ConfigError if the settings or the
+  /// formats are otherwise invalid.
   Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
          const std::optional<DeclaredFormats>& declared = std::nullopt);
   ~Buffer();
@@ -149,14 +150,16 @@ class Buffer {
   /// Ledger::count_grantable_groups() tickets, and 0 before the first job. A repeated request receives the
   /// original grant as long as any of its tickets is open.
   GrantedTickets grant_tickets(std::int64_t groups, const TicketRequest& request = {});
-  /// Closes a group: the group becomes ready or, if it has fewer than min_group samples, is dropped. Samples
-  /// of the group that arrive later are dropped. Changes nothing if the group is in a step or has ended.
+  /// Closes a group: if it has fewer than min_group samples, it is dropped; otherwise, it becomes ready once
+  /// its samples have all late fields. Samples of the group that arrive later are dropped. Changes nothing if
+  /// the group is aborted or in a step, or has ended.
   /// Throws UnknownGroupError if no sample or abort of the group has arrived.
   void close_group(const Uid& uid);
   /// Aborts the sample with this index or, if `index` is nullopt, the whole group. The group need not be
   /// known yet. If the group is in a formed, untrained step, changes nothing and returns the step; otherwise
   /// returns nullopt. Throws InputError for an index outside the group, an invalid uid or a reason that is
-  /// too long; FullError if the group is new and there is no room to record the abort.
+  /// too long. If the group is new and there is no room to record the abort, throws FullError, or LimitError
+  /// if the buffer does not have samples.
   std::optional<std::int64_t> abort_group(const Uid& uid, std::optional<std::int64_t> index,
                                           const std::string& reason);
   /// Removes a group from its formed step, because the step has a sample that the job cannot train. Throws
@@ -193,13 +196,14 @@ class Buffer {
   /// this or a later step then return `why` in PendingStep::failure. An empty `why` clears an earlier
   /// failure; so does begin_job().
   void abandon_step(std::int64_t step, const std::string& why, const std::string& pass = {});
-  /// Waits until at least `enough` groups are ready, the stream has ended, stop() is called, or `time` has
-  /// passed. Returns the first `most` ready groups, which may be fewer than `enough`.
+  /// Waits until at least `enough` groups are ready, no further group can become ready
+  /// (Status::is_exhausted()), stop() is called, or `time` has passed. Returns the first `most` ready groups,
+  /// which may be fewer than `enough`.
   [[nodiscard]] WaitingGroups wait_for_groups(std::int64_t enough, std::int64_t most,
                                               std::chrono::milliseconds time);
   /// Waits until the step is formed and durable, the step can no longer be formed, abandon_step() was called
-  /// for it, stop() is called, or `time` has passed. Throws InputError if the step has a sample that the
-  /// current job does not accept.
+  /// for it or an earlier step, stop() is called, or `time` has passed. Throws InputError if the step has a
+  /// sample that the current job does not accept.
   [[nodiscard]] PendingStep wait_for_step(std::int64_t step, std::chrono::milliseconds time);
   /// Drops the samples with these arrival numbers, which the job's filter excludes. Ignores samples that are
   /// not in a ready group.
@@ -209,9 +213,9 @@ class Buffer {
   /// changed, or it is not the next step. Throws InputError if the current job does not accept one of its
   /// samples.
   void form_step(const stream::StepFormed& step, const std::string& pass = {});
-  /// Records the version of the policy that will train the next steps. If it is higher than before, drops
-  /// samples and expires tickets that have become stale. A lower version does not change the current
-  /// version, but from then on, samples are checked against it (Ledger::version_rejection_reason()).
+  /// Records the policy's new version. If it is higher than before, drops samples and expires tickets that
+  /// have become stale. A lower version does not change the current version. After the first call, versions
+  /// of samples are checked against the current version (Ledger::version_rejection_reason()).
   void publish(std::int64_t version, const std::string& pass = {});
   /// Records that all steps up to and including `step` are trained, so the job will not request them again,
   /// and frees their samples. Throws InputError if `step` is later than the latest formed step.
@@ -332,7 +336,9 @@ class Buffer {
   Clock::duration lapse_ = std::chrono::seconds(10);
   std::optional<Clock::time_point> last_sample_;  // time when samples or late fields last arrived
   Clock::duration waited_{};                      // total duration of all calls of wait_for_groups()
-  std::deque<OpenedGroup> opened_;  // open groups, oldest first; empty if StreamSettings::deadline is unset
+  // Groups whose deadline has not passed yet, even if they are no longer open; oldest first. Empty if
+  // StreamSettings::deadline is unset.
+  std::deque<OpenedGroup> opened_;
   std::map<stream::GroupKey, bool> is_opened_;
   bool is_stopping_ = false;
 

@@ -36,8 +36,9 @@ LimitError Buffer::make_too_large_error(std::int64_t bytes) const {
           "Send fewer samples in a request, or give the buffer more room (--capacity, or stream.capacity)"};
 }
 
-/// Returns the error for a full buffer. The error states what makes room: training or, if the stored groups
-/// are not enough for a step, closing or aborting incomplete groups.
+/// Returns the error for a full buffer, and records its text for WaitingGroups::full. The error states what
+/// makes room: training or, if the stored groups are not enough for a step, closing or aborting incomplete
+/// groups.
 FullError Buffer::make_full_error() {
   const stream::Status& status = stored_;
   const bool can_form = status.formed_groups > 0 || status.ready_groups >= groups_per_step_.value_or(1);

@@ -43,9 +43,10 @@ struct BufferRules {
 /// Answer of JobClient::send(): the number of samples of the request, by outcome.
 struct Receipt {
   std::int64_t accepted = 0;    ///< new samples that were kept
-  std::int64_t duplicates = 0;  ///< samples that the buffer already had
+  std::int64_t duplicates = 0;  ///< samples that the buffer already had, or that the request repeats
   std::int64_t stale = 0;       ///< new samples that were dropped because their policy version was too old
-  /// New samples that were dropped because their group was aborted, is too small, has ended, or is in a step.
+  /// New samples that were dropped because they or their group were aborted, or because their group was
+  /// closed, is too small, has ended, or is in a step.
   std::int64_t dropped = 0;
   std::int64_t version = 0;  ///< current policy version
 };
@@ -65,7 +66,7 @@ struct JobWaiting {
   bool has_ended = false;         ///< whether no more groups will become ready
   std::int64_t ready_groups = 0;  ///< total number of ready groups; `groups` has the first of them
   std::int64_t open_groups = 0;   ///< number of groups that wait for samples or fields
-  /// Null until the first sample arrives in the buffer's process.
+  /// Null until samples or late fields arrive in the buffer's process.
   std::optional<double> seconds_since_last_sample;
   std::string full;  ///< why the buffer refuses samples now; empty if it does not
   OutstandingTickets tickets;
@@ -118,11 +119,11 @@ class JobClient {
   void send_heartbeat();
   /// Reports that the job has ended, so another job may begin at once.
   void leave();
-  /// Waits until at least `enough` groups are ready, the stream has ended, or `time` (at most 30 seconds) has
-  /// passed. Returns the first `most` groups in the order in which they became ready.
+  /// Waits until at least `enough` groups are ready, no further group can become ready, or `time` (at most 30
+  /// seconds) has passed. Returns the first `most` groups in the order in which they became ready.
   JobWaiting wait_for_groups(std::int64_t enough, std::int64_t most, std::chrono::milliseconds time);
-  /// Waits until the step is formed, the step can no longer be formed, abandon_step() was called for it, or
-  /// `time` (at most 30 seconds) has passed.
+  /// Waits until the step is formed, the step can no longer be formed, abandon_step() was called for it or an
+  /// earlier step, or `time` (at most 30 seconds) has passed.
   JobStep wait_for_step(std::int64_t step, std::chrono::seconds time);
   /// Reports to ranks that wait for this step or a later step why it will not be formed. An empty `reason`
   /// clears an earlier report.
@@ -136,7 +137,7 @@ class JobClient {
   /// Returns the formed and untrained steps from `from_step` on.
   std::vector<stream::FormedStep> untrained_steps(std::int64_t from_step);
   /// Returns the samples with these arrival numbers, in this order, as input for parse_samples(). Throws
-  /// InputError if a sample is damaged or was freed.
+  /// InputError if a sample is damaged or was freed, and IoError if the answer has a wrong number of lines.
   std::string fetch_samples(std::span<const std::int64_t> arrivals);
   /// Returns the schema of all samples received so far, including fields added later. Pass it to
   /// parse_samples().

@@ -110,8 +110,8 @@ std::string serialize_event(const stream::Event& event) {
   return text;
 }
 
-// Catches exceptions because nlohmann::json throws for arrays of impossible length even with exceptions
-// disabled.
+// Catches exceptions instead of disabling them, because nlohmann::json throws for arrays of impossible length
+// even if they are disabled.
 stream::Event parse_serialized_event(std::string_view text) {
   json event;
   try {

@@ -48,8 +48,8 @@ using HttpAnswer = std::function<void(const httplib::Request&, httplib::Response
 /// Default limit on the total number of bytes of request bodies that are in memory at the same time.
 inline constexpr std::int64_t least_in_flight = std::int64_t{192} << 20;
 
-/// Counts the bytes of one request's body in `all`, the total over all requests in memory, until this object
-/// is destroyed. add() throws FullError if the total exceeds `most`.
+/// Counts the bytes of a request's body or answer in `all`, the total over all bodies and answers in memory,
+/// until this object is destroyed. add() throws FullError if the total exceeds `most`.
 class InFlight {
  public:
   explicit InFlight(std::atomic<std::int64_t>& all, std::int64_t most = least_in_flight)

@@ -30,7 +30,8 @@ class Connection final : public httplib::Stream, public BodyReader {
 
   /// Performs the TLS handshake if the connection uses TLS. Returns false if it fails or takes too long.
   [[nodiscard]] bool perform_handshake();
-  /// Sends pending output and waits for a request. Returns false if no request begins within the idle limit.
+  /// Sends pending output and waits for a request. Returns false if the client does not accept the output or
+  /// no request begins within the idle limit.
   [[nodiscard]] bool wait_for_request();
   /// Sets the deadline for the head of a request.
   void begin_head();

@@ -47,9 +47,10 @@ struct JobStart {
 
 /// Throws InputError if `schema` has fields that no job accepts: a field with a reserved name
 /// (require_usable_name()); a field from which other fields are derived, such as loss_mask, with a wrong
-/// kind, dtype or shape (require_usable_form()); or two loss masks. Properties that no sample has determined
-/// yet are not checked. The error names `place`:LINE if the samples are JSON Lines (`has_lines`), otherwise
-/// `place`.
+/// kind, dtype or shape (require_usable_form()); two loss masks; or a field with the name of another field's
+/// offsets (require_different_names()). The form of a field with an open property is not checked. For a
+/// single field's name or form, the error names `place`:LINE if the samples are JSON Lines (`has_lines`),
+/// otherwise `place`.
 void require_usable_fields(const JsonlSchema& schema, const std::string& place, bool has_lines);
 
 /// Returns why the job does not accept a sample with this many prompt and response tokens, or nullopt if it

@@ -24,7 +24,7 @@ constexpr std::int64_t max_tensor_samples = std::int64_t{1} << 20;
   throw InputError("body", message, hint);
 }
 
-/// A field with one integer per sample or per token.
+/// A field that must have one integer per sample or per token, if the request has it.
 class IntegerField {
  public:
   IntegerField(const SampleTensors& tensors, std::string name) : tensors_(tensors), name_(std::move(name)) {

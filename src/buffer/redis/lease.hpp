@@ -59,7 +59,7 @@ class Lease {
   const RedisKeys keys_;
   const std::string url_;
   const LeaseTimes times_;
-  std::unique_ptr<RedisConnection> connection_;  // while the thread `thread_` runs, used only by this thread
+  std::unique_ptr<RedisConnection> connection_;  // used only by `thread_` while that thread runs
   std::string candidate_;  // value of the lease's Redis key that this server sets to acquire the lease
 
   mutable std::mutex mutex_;  // guards `state_` and `is_ending_`

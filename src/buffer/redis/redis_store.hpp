@@ -27,7 +27,8 @@ struct RedisSettings {
 ///
 /// Throws ConfigError if the name is invalid (require_redis_name()) or Redis refuses the login. Throws
 /// IoError if Redis cannot be reached, is too old, may evict data, or has other data or another format under
-/// this name, or if the lease's key does not have the value `lease`.
+/// this name, or if the lease's key does not have the value `lease`. Throws InputError if the store's counts
+/// of commits and bytes are damaged.
 [[nodiscard]] std::unique_ptr<Store> open_redis_store(const RedisSettings& settings, const std::string& lease,
                                                       LeaseTimes times = {});
 

@@ -207,8 +207,8 @@ void Spool::reject_file(const std::string& name, const std::string& why) {
   done_.insert(name);
 }
 
-// Ends the stream if the folder contains `end` and no other files. Lists the files once more, since a listing
-// may miss a file that was moved into the folder before `end`.
+// Ends the stream if the folder contains `end` and no file that must still be sent. Lists the files once
+// more, since a listing may miss a file that was moved into the folder before `end`.
 void Spool::end_stream_if_requested() {
   if (!fs::exists(folder_ / spool_end) || !list_files().empty()) return;
   server_->end_stream();

@@ -21,9 +21,10 @@ namespace evenkeel {
 /// files wait.
 ///
 /// Takes files whose names end in .jsonl, .jsonl.gz, .jsonl.zst or .safetensors, in upper or lower case, and
-/// do not begin with a dot. Other files are ignored and reported once. A file that cannot be read, or that
-/// the server refuses, is renamed to NAME.refused, and NAME.refused.txt gives the reason. A file named `end`
-/// ends the stream, after all other files have been taken.
+/// do not begin with a dot. Other files are ignored; the first 20 of them are reported, except hidden files.
+/// A file that cannot be read, or that the server refuses, is renamed to NAME.refused (NAME.refused-2 if that
+/// exists, and so on), and NAME.refused.txt gives the reason. A file named `end` ends the stream, after all
+/// other files have been taken.
 ///
 /// The folder is listed twice per second, because the kernel does not report files that other machines
 /// create.

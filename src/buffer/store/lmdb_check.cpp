@@ -190,7 +190,7 @@ class Check {
   }
 
   /// Marks `count` pages from `page` on, to which the page `by` refers, as used. Throws IoError if one of
-  /// them is beyond the end of the file or already used.
+  /// them is beyond the last page that LMDB has allocated (Meta::last_page), or is already used.
   void mark_used(PageNumber page, std::uint64_t count, PageNumber by) {
     require(page < is_used_.size() && count <= is_used_.size() - page, by,
             "points to a page beyond the end of the file");

@@ -9,7 +9,8 @@ namespace evenkeel {
 /// positions of values, and the lists of free pages. It does not check the content of values, since values
 /// have checksums.
 ///
-/// Throws IoError if the file cannot be read or has an invalid page; the error names the first such page. No
+/// Throws IoError if the file cannot be read or has an invalid page, and describes the first fault. The page
+/// number is exact only for faults within a page, not for those of whole tables or lists of free pages. No
 /// process may write to the file during the check.
 void require_valid_lmdb(const std::filesystem::path& file);
 

@@ -226,8 +226,8 @@ class LmdbStore : public Store {
   [[nodiscard]] std::string name() const override { return "LMDB in " + name_; }
 
  private:
-  /// Writes the folder's description and truncates the data file. If an earlier process was killed at this
-  /// point, the file does not contain data, but may contain incomplete meta pages of LMDB.
+  /// Writes the folder's description and truncates the data file. If an earlier process was killed before it
+  /// recorded the file's size, the file does not contain data, but may contain incomplete meta pages of LMDB.
   void initialize_folder() {
     folder_.record_file_bytes(0);
     if (::truncate(folder_.data().c_str(), 0) != 0) throw system_error(name_, "cannot be written", errno);

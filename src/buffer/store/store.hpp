@@ -147,12 +147,12 @@ void check_or_record_content(Store& store, StoreContent content);
 [[nodiscard]] std::unique_ptr<Store> make_memory_store(std::int64_t capacity);
 
 /// Opens an LMDB store in its own folder, which is created if it does not exist. Memory is used for the data
-/// of one commit, and for the system's page cache, which can be reclaimed. The folder's size is at most the
-/// capacity plus 5 %.
+/// of one commit, and for the system's page cache, which can be reclaimed. The folder's size is at most 5 %
+/// more than the largest capacity with which it was ever opened.
 ///
 /// Throws ConfigError for a capacity below 16 MiB. Throws IoError if the folder cannot be created or written,
-/// if another process has opened it, if it contains other files, if its format has a different version, or if
-/// its data file was truncated or is damaged.
+/// if another process has opened it, if it is not empty and not the folder of a store, if its format has a
+/// different version, or if its data file was truncated or is damaged.
 [[nodiscard]] std::unique_ptr<Store> open_lmdb_store(const std::filesystem::path& folder,
                                                      std::int64_t capacity);
 

@@ -14,7 +14,7 @@ class StoreFolder {
   /// With Access::write, creates the folder and its data file if they do not exist, and excludes all other
   /// processes. With Access::read, several processes may open the folder at the same time. Throws IoError if
   /// the folder cannot be created or opened, if another process has locked it so that this access is
-  /// excluded, or if it contains anything but a store of this version.
+  /// excluded, or if it is not empty and does not contain a store of this version.
   StoreFolder(std::filesystem::path path, Access access);
   ~StoreFolder();
   StoreFolder(const StoreFolder&) = delete;

@@ -55,7 +55,8 @@ struct TensorForm {
 [[nodiscard]] std::string_view value_type_name(ValueType type) noexcept;
 [[nodiscard]] bool is_value_type(std::int64_t number) noexcept;
 [[nodiscard]] std::int64_t bytes_of_element(ValueType type) noexcept;
-/// Returns the number of bytes of a value, or nullopt if a dimension is negative or the number exceeds 2^48.
+/// Returns the number of bytes of a value. Returns nullopt if a dimension is negative, or if the number would
+/// exceed 2^48 without the dimensions of size 0.
 [[nodiscard]] std::optional<std::int64_t> bytes_of(const TensorForm& form) noexcept;
 
 }  // namespace evenkeel

@@ -13,9 +13,9 @@ namespace evenkeel {
 /// Part of a value: the positions that slices select along some axes, and all positions along the other axes.
 class ValueCut {
  public:
-  /// Cuts a value of this form. `slices` are sorted by axis. `place` is the position of the value's index in
-  /// the request's list of indexes. Throws InputError about `where` if an axis or a range is outside the
-  /// value.
+  /// Cuts a value of this form. `slices` are sorted by axis, and not empty. `place` is the position of the
+  /// value's index in the request's list of indexes. Throws InputError about `where` if an axis or a range is
+  /// outside the value.
   ValueCut(const TensorForm& form, std::span<const AxisSlice> slices, std::size_t place,
            const std::string& where);
 

@@ -93,7 +93,7 @@ class ValueStore {
   /// replace are removed only afterwards.
   void put(const ReceivedValues& received);
   /// Returns the requested values. Throws MissingValuesError if a value does not exist, InputError if a slice
-  /// is outside its value, and LimitError if the answer exceeds max_frame_bytes().
+  /// is outside its value, and LimitError if the values exceed max_frame_bytes() or have too many ranges.
   [[nodiscard]] FoundValues get(const ValueQuery& query) const;
   /// Removes the selected values. Returns how many of them existed.
   std::int64_t clear(const ValueSelection& selection);
