@@ -37,7 +37,7 @@ enum class DropReason : std::uint8_t {
   stale,      ///< older than max_staleness allows
   aborted,    ///< aborted by its producer, alone or with its group
   too_small,  ///< the rest of its group is smaller than min_group
-  late,       ///< arrived after its group was closed or put into a step, or lacked a field at the deadline
+  late,       ///< arrived when its group no longer accepted samples, or lacked a field at the deadline
   filtered,   ///< removed by the job's filter, since it is too long or empty
 };
 inline constexpr std::size_t num_drop_reasons = 5;
@@ -115,7 +115,7 @@ struct SamplesDropped {
 
 /// A producer was granted tickets, each of which permits it to start one group. The first sample of a new
 /// group uses one ticket: the oldest ticket of the sample's holder or, if this holder has none, the oldest
-/// ticket of any holder.
+/// ticket of any holder. Aborting a new group before its first sample also uses one.
 struct TicketsGranted {
   std::int64_t groups = 0;    ///< number of tickets granted, each of which is for one group
   std::int64_t granted = 0;   ///< time of the grant, in milliseconds since 1970

@@ -43,7 +43,7 @@ struct FormerProblem {
 ///
 /// A pure function, without clocks, threads or random numbers. It tries at most a few thousand swaps, so the
 /// steps are optimal only for small windows. 8192 waiting samples with look_ahead 2 take at most three
-/// milliseconds.
+/// milliseconds. Throws LimitError if a cost is 2^62 or more (see StepCostEstimate).
 [[nodiscard]] std::optional<StepFormed> form_step(const FormerProblem& problem);
 
 }  // namespace evenkeel::stream

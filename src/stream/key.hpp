@@ -66,7 +66,7 @@ class SeenKeys {
   /// Returns the hash of the sample's content, or nullopt if the sample is not in the set.
   [[nodiscard]] std::optional<std::uint32_t> content_hash(const GroupKey& group,
                                                           std::int64_t index) const noexcept;
-  /// Returns whether any sample of the group or the end of the group was recorded.
+  /// Returns whether a sample of the group with an index below 63, or the end of the group, was recorded.
   [[nodiscard]] bool has(const GroupKey& group) const noexcept;
   /// Returns whether mark_ended() was called for the group. Such a group does not accept more samples.
   [[nodiscard]] bool has_ended(const GroupKey& group) const noexcept;
@@ -81,7 +81,7 @@ class SeenKeys {
   /// Sets a slot to a value that another SeenKeys object returned.
   void put(const SeenSlot& slot);
 
-  /// Returns the memory used by the slots, in bytes.
+  /// Returns the total size of the slots in bytes, without the overhead of the containers.
   [[nodiscard]] std::int64_t bytes() const noexcept;
   [[nodiscard]] std::vector<SeenSlot> slots() const;  ///< returns all entries, sorted by slot
 

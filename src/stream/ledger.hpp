@@ -90,7 +90,8 @@ struct Totals {
 /// Changes to a store that an event requires, in addition to storing the event itself.
 struct Changes {
   /// Numbers of events that a replay no longer needs, ascending. If the event itself is among them, it need
-  /// not be stored. Superseding a SampleAccepted also allows the sample to be deleted.
+  /// not be stored. Superseding a SampleAccepted or FieldsAdded also allows the sample or the fields' values
+  /// to be deleted.
   std::vector<std::int64_t> superseded;
   std::vector<SeenSlot> seen;  ///< slots to be stored, without duplicates
 };
@@ -106,7 +107,7 @@ inline constexpr std::int64_t max_uid_bytes = 1024;
 inline constexpr std::int64_t max_name_bytes = 256;
 inline constexpr std::int64_t max_reason_bytes = 1024;
 
-/// Returns why groups must not have this uid, with a remedy; empty if the uid is valid.
+/// Returns why groups must not have this uid, with a remedy; empty if the uid is valid or missing.
 [[nodiscard]] std::string uid_rejection_reason(const Uid& uid);
 
 /// Number of samples and groups by state. At any time, received = trained + formed + waiting + dropped, for
@@ -144,16 +145,16 @@ struct Status {
 /// neither a clock nor I/O, only apply() changes it, and equal events produce equal ledgers. Not thread-safe.
 ///
 /// A buffer serves a request in this order:
-/// 1. It consults the ledger: content_hash_of(), rejection_reason(), due_drops().
-/// 2. It applies the events of the request.
+/// 1. It consults the ledger: content_hash_of(), rejection_reason().
+/// 2. It applies the events of the request, and then the drops that have become due (due_drops()).
 /// 3. It writes the events and their Changes in one transaction.
 /// 4. It answers.
 /// If the transaction fails, the ledger is ahead of the store and must be constructed again from the store.
 ///
 /// apply() does not drop anything on its own. due_drops() lists the samples that must be dropped under the
-/// settings (because they are stale, or in groups that are too small); the caller writes these drops and
-/// applies them immediately, like any other event. A buffer may therefore be restarted with other settings,
-/// except that group_size must not change while groups wait or are formed.
+/// settings (for example, because they are stale, or in groups that are too small); the caller applies and
+/// writes these drops immediately, like any other event. A buffer may therefore be restarted with other
+/// settings, except that group_size and late_fields must not change while groups wait or are formed.
 ///
 /// Keys are remembered as long as the store exists, since a producer may repeat a sample at any time. A
 /// 32-bit hash of each sample's content is kept to detect a repeated key with different content. A group
@@ -219,8 +220,8 @@ class Ledger {
   /// applied, they are no longer returned.
   [[nodiscard]] std::vector<SamplesDropped> due_drops() const;
 
-  /// Returns the groups that a step may take, in the order in which they became ready. O(samples of these
-  /// groups).
+  /// Returns the groups that a step may take, in queue order: ascending by WaitingGroup::ready. O(samples of
+  /// these groups).
   [[nodiscard]] std::vector<WaitingGroup> ready() const;
   /// Returns the steps that are formed and not trained, starting at `from_step`, in ascending order and
   /// without withdrawn groups.

@@ -27,8 +27,7 @@ struct GroupWork {
 class StepCostEstimate {
  public:
   /// Prepares estimates for steps with `groups_of_step` of these groups. The functions below identify a group
-  /// by its position in `groups`.
-  /// Throws LimitError if a cost is 2^62 or more (see CostModel).
+  /// by its position in `groups`. Throws LimitError if a cost is 2^62 or more (see CostModel).
   StepCostEstimate(std::span<const WaitingGroup> groups, std::int64_t groups_of_step,
                    const PlanSettings& settings);
 

@@ -161,7 +161,7 @@ std::uint64_t InputFile::sampled_digest() const {
   std::uint64_t sum = 0;
   const std::int64_t last = size() - sample_bytes;
   for (std::int64_t i = 0; i < num_samples; ++i) {
-    // Avoid last * i, which would exceed 63 bits for files of a few hundred petabytes.
+    // Avoid last * i, which would exceed 63 bits for files of 150 petabytes.
     const std::int64_t begin =
         last / (num_samples - 1) * i + last % (num_samples - 1) * i / (num_samples - 1);
     sum += digest({begin, begin + sample_bytes});

@@ -23,9 +23,9 @@ struct FileVersion {
   friend constexpr bool operator==(const FileVersion&, const FileVersion&) = default;
 };
 
-/// A regular file, open for reading for the lifetime of this object. Reads always refer to the file that was
-/// opened, even if another file is renamed to its path. If the file is modified while it is open, the next
-/// read fails, so the results of several reads are consistent.
+/// A regular file, open for reading for the lifetime of this object, or bytes in memory. Reads always refer
+/// to the file that was opened, even if another file is renamed to its path. If the file is modified while it
+/// is open, the next read fails, so the results of several reads are consistent.
 ///
 /// Every error is an IoError naming the file. Reads are local and thread-safe.
 class InputFile {
@@ -34,7 +34,7 @@ class InputFile {
   /// digest({a, c}) == digest({a, b}) + digest({b, c}), so ranks can divide the work.
   static constexpr std::int64_t digest_block = std::int64_t{1} << 20;
 
-  /// Throws if the file is missing, cannot be read, or is a folder or a pipe.
+  /// Throws if the file is missing, cannot be opened, or is not a regular file.
   explicit InputFile(const std::filesystem::path& path);
   /// Takes ownership of a descriptor that is open for reading, even if the constructor throws. Throws IoError
   /// if the descriptor does not refer to a regular file. `name` is the file's name in errors.

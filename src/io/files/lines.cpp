@@ -77,7 +77,7 @@ class LineCutter {
   char last_ = '\0';
 };
 
-/// Throws InputError if the file is encoded in UTF-16, as some editors and shells on Windows do.
+/// Throws InputError if the file is encoded in UTF-16, which some editors and shells on Windows write.
 void reject_utf_16(const InputFile& file) {
   std::array<char, 2> start{};
   if (file.size() < std::ssize(start)) return;

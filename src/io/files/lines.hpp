@@ -24,7 +24,7 @@ struct ByteRange {
 struct LineRef {
   std::int64_t offset = 0;  ///< bytes from the start of the file
   std::int64_t bytes = 0;
-  std::int64_t number = 0;  ///< 0-based line number, counting blank lines; messages show number + 1
+  std::int64_t number = 0;  ///< 0-based line number, counting blank lines; messages count from 1
 
   friend constexpr bool operator==(const LineRef&, const LineRef&) = default;
 };
@@ -45,7 +45,7 @@ struct LineScan {
 /// the file.
 ///
 /// Reads the range, the byte before it and the rest of its last line. O(bytes read). Throws IoError if
-/// reading fails, and InputError for a file that appears to be UTF-16.
+/// reading fails, and InputError if the range includes the start of a file that appears to be UTF-16.
 [[nodiscard]] LineScan scan_lines(const InputFile& file, ByteRange range);
 /// Scans the whole file.
 [[nodiscard]] LineScan scan_lines(const InputFile& file);

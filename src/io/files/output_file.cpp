@@ -31,7 +31,7 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 }
 
 /// Opens an unnamed file in the folder of `path`. The file is deleted when its descriptor is closed. Returns
-/// -1 if the operating system or the file system does not support unnamed files.
+/// -1 if this fails, for example because the file system does not support unnamed files.
 int open_unlinked(const std::filesystem::path& path) {
 #ifdef O_TMPFILE
   // Check for /proc, which linkat() requires later to give the file a name.

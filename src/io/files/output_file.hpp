@@ -15,7 +15,7 @@ namespace evenkeel {
 /// file with a temporary name is left behind. Readers therefore never see an incomplete file, even if the
 /// program crashes. After commit_to_disk(), the file also survives a power failure.
 ///
-/// Every error is an IoError naming the file and the system's reason.
+/// Every error is an IoError naming the file and the reason.
 class AtomicFile {
  public:
   /// Throws if the name belongs to anything but a regular file, such as a folder, a device or a pipe.
@@ -52,9 +52,9 @@ void write_text_file_durably(const std::filesystem::path& path, std::string_view
 [[nodiscard]] bool is_name_taken(const std::filesystem::path& path);
 
 /// A file to which text is appended while other processes read it. Readers see each append immediately and as
-/// a whole, unless the program or the machine crashes during the write.
+/// a whole, unless the write fails, or the program or the machine crashes during it.
 ///
-/// Every error is an IoError naming the file and the system's reason.
+/// Every error is an IoError naming the file and the reason.
 class AppendedFile {
  public:
   /// Truncates an existing file to its first `kept` bytes, or creates the file. A shorter file is extended

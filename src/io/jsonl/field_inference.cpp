@@ -18,9 +18,9 @@ using simdjson::dom::element_type;
 constexpr const char* one_type_hint = "Write only booleans or only numbers";
 constexpr const char* one_shape_hint = "Give all rows the same shape";
 
-/// Returns a field for a list of `rows` rows: of kind token if the sample has this many tokens, or of kind
-/// response_token if the sample's response has. If both fit, sets `kind_open`. Returns nullopt if neither
-/// fits.
+/// Returns a field for a list of `rows` rows: of kind token if this is the sample's number of tokens, or of
+/// kind response_token if it is the number of response tokens. If both fit, the kind is token and `kind_open`
+/// is set. Returns nullopt if neither fits.
 std::optional<FieldView> list_field(const RolloutLine& rollout, std::int64_t rows) {
   const bool token = rows == rollout.prompt_tokens + rollout.response_tokens;
   const bool response = rows == rollout.response_tokens;

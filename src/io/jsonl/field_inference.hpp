@@ -46,7 +46,8 @@ using Inferred = std::variant<FieldView, std::set<SkipReason>>;
 /// InputError at the line if the value is malformed.
 [[nodiscard]] Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
                                    const simdjson::dom::element& value, const DeclaredFormats& declared);
-/// Infers a field from a value that has already been surveyed and whose format is not declared.
+/// Infers a field from a value that has already been surveyed and whose format is not declared. Precondition:
+/// the value does not have both numbers (or booleans) and other leaves.
 [[nodiscard]] Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
                                    const Survey& survey);
 

@@ -92,8 +92,8 @@ struct JsonFault {
 
 /// Returns the first common fault in a line that a parser rejected, or nullopt if the line has no fault of
 /// these kinds: words for numbers that are not finite (NaN, Infinity and their short forms, in upper or lower
-/// case, with any sign), numbers beyond 64 bits, halves of surrogate pairs, invalid escapes and control
-/// characters in strings, bytes that are not UTF-8, and byte order marks. O(bytes).
+/// case, with any sign) and numbers beyond 64 bits; in strings, halves of surrogate pairs, invalid escapes,
+/// control characters and bytes that are not UTF-8; outside of strings, byte order marks. O(bytes).
 [[nodiscard]] std::optional<JsonFault> find_json_fault(std::string_view line);
 
 /// Returns the number of characters of a UTF-8 text. Columns in errors are counted in characters. O(bytes).

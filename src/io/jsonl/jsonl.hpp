@@ -23,16 +23,16 @@ namespace evenkeel {
 /// response; both may be empty), followed by the schema's fields in order.
 ///
 /// Throws InputError at "PATH:LINE" (1-based) for malformed JSON, a line that is not an object, a repeated
-/// key, missing prompt_ids or response_ids, a token that is not an integer from 0 to 2^63-1, and a field of
-/// the schema that is missing, does not have the number of rows that its kind requires, or has elements that
-/// the field's dtype cannot represent. Throws IoError if reading fails. `declared` must contain the formats
-/// with which the schema was inferred. O(bytes of the lines); lines that are close together are read with one
-/// call.
+/// key, missing prompt_ids or response_ids, a uid of another type, a token that is not an integer from 0 to
+/// 2^63-1, and a field of the schema that is missing, does not have the number of rows that its kind
+/// requires, or has elements that the field's dtype cannot represent. Throws IoError if reading fails.
+/// `declared` must contain the formats with which the schema was inferred. O(bytes of the lines); lines that
+/// are close together are read with one call.
 [[nodiscard]] RaggedBatch read_samples(const LineFiles& files, std::span<const LineRef> lines,
                                        const JsonlSchema& schema, const DeclaredFormats& declared = {});
 
-/// Returns the uids of these lines, in order. Throws InputError if a line is not a JSON object or its uid is
-/// neither a string nor an integer, and IoError if reading fails.
+/// Returns the uids of these lines, in order; std::monostate for a uid that is missing or null. Throws
+/// InputError if a line is not a JSON object or its uid is of another type, and IoError if reading fails.
 [[nodiscard]] std::vector<Uid> read_uids(const LineFiles& files, std::span<const LineRef> lines);
 
 /// Returns whether the line is a rollout, possibly an incomplete one: an object with prompt_ids or

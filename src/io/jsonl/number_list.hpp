@@ -19,11 +19,12 @@ struct NumberList {
 /// first 16 of them must be a byte that cannot continue a list, such as 0.
 inline constexpr std::int64_t number_list_padding = 80;
 
-/// Scans a list, from the byte after its opening bracket, if it is a list of plain numbers: valid JSON,
-/// integers of at most 15 digits, real numbers without exponents or with negative ones, commas followed by at
-/// most one space, and no other space. All integers then fit in int64, and all real numbers are within the
-/// range of float32. Returns nullopt for any other list, valid or not; such a list needs a parser. Scans
-/// blocks with vector instructions, several times as fast as parsing. O(bytes of the list).
+/// Scans a list, from the byte after its opening bracket, if it is a list of plain numbers: valid JSON, at
+/// most 15 digits before a number's point, real numbers without exponents or with negative ones (`e-`, not
+/// `E-`), and at most one space after the opening bracket and after each comma, but not elsewhere. All
+/// integers then fit in int64, and all real numbers are within the range of float32. Returns nullopt for any
+/// other list, valid or not; such a list needs a parser. Scans blocks, with vector instructions on x86,
+/// several times as fast as parsing. O(bytes of the list).
 [[nodiscard]] std::optional<NumberList> scan_number_list(const char* begin) noexcept;
 
 }  // namespace evenkeel

@@ -44,7 +44,7 @@ void collect_fields(const JsonLine& line, std::vector<KeyValue>& fields) {
 }
 
 /// Passes the line's uid to `visit`, and returns the result. The uid is a string, an integer, or
-/// std::monostate if the line does not have a uid.
+/// std::monostate if it is missing or null.
 template <typename Visit>
 auto visit_uid(const JsonLine& line, Visit visit) {
   simdjson::dom::element uid;

@@ -30,7 +30,7 @@ struct RolloutLine {
 
   /// Assigns the parts of the line, reusing the memory of `fields`. Counts the tokens but does not check
   /// them. Throws InputError at the line if a key is repeated, if prompt_ids or response_ids is missing or
-  /// not a list, or if the uid is neither a string nor an integer.
+  /// not a list, or if the uid is not a string, an integer or null.
   void assign(const JsonLine& line);
 };
 
@@ -38,10 +38,11 @@ struct RolloutLine {
 void require_unique_keys(const JsonLine& line);
 
 /// Returns the group of the line's uid; see read_samples(). Throws InputError at the line if the uid is
-/// neither a string nor an integer.
+/// not a string, an integer or null.
 [[nodiscard]] std::uint64_t group_of(const JsonLine& line);
 
-/// Returns the line's uid. Throws InputError at the line if the uid is neither a string nor an integer.
+/// Returns the line's uid, or std::monostate if it is missing or null. Throws InputError at the line if the
+/// uid is anything but a string, an integer or null.
 [[nodiscard]] Uid uid_of(const JsonLine& line);
 
 }  // namespace evenkeel

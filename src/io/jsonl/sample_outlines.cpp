@@ -18,7 +18,7 @@ using simdjson::dom::array;
 using simdjson::dom::element;
 using simdjson::dom::element_type;
 
-constexpr int deepest = 500;  // limit on nested lists and objects; the parser has the same limit
+constexpr int deepest = 500;  // limit on nested lists and objects, below the parser's limit of 1024
 
 /// Thrown if the text is not plain. This is not an error: it means that outline_samples() cannot guarantee
 /// its results for this text.

@@ -34,9 +34,9 @@ inline constexpr std::size_t outline_padding = 128;
 
 /// Reads the outlines of rollouts from text in memory. This is much faster than parsing, because most values
 /// are only scanned, in one pass. The schema equals the result of infer_schema(), and read_samples() will not
-/// throw for these lines. Returns nullopt if the text is too complex to guarantee this. It may still be
-/// valid, so call infer_schema() and read_samples() in that case. `watched` contains names of fields.
-/// `declared` may only declare the format `runs`. O(bytes).
+/// throw for these lines. Returns nullopt if the text is too complex to guarantee this, or if `declared` has
+/// a format other than `runs`. The text may still be valid, so call infer_schema() and read_samples() in that
+/// case. `watched` contains names of fields. O(bytes).
 [[nodiscard]] std::optional<SampleOutlines> outline_samples(std::string_view text,
                                                             const DeclaredFormats& declared,
                                                             std::span<const std::string_view> watched);

@@ -133,8 +133,8 @@ void append(JsonlSchema& schema, FieldView field);
 
 [[nodiscard]] FieldView field_view(const JsonlSchema& schema, std::size_t index);
 
-/// Returns the dtype that can represent the elements of both dtypes, or nullopt if one is bool and the other
-/// is not.
+/// Returns the dtype of a field with elements of both dtypes: float32 for int64 and float32, or nullopt if
+/// only one is bool. Precondition: both are bool, int64 or float32.
 [[nodiscard]] std::optional<DType> common_dtype(DType a, DType b);
 
 /// Returns whether float32 represents an integer of this magnitude exactly.

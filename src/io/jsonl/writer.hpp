@@ -14,7 +14,8 @@ namespace evenkeel {
 /// other fields except input_ids, in the batch's order.
 ///
 /// Readers get the same numbers back, except that float64 is rounded to float32 and integers of all types
-/// become int64. Real numbers always have a point or an exponent, so they are not mistaken for integers.
+/// become int64. Real numbers always have a point or an exponent, so they are not mistaken for integers. A
+/// sample field with trailing dimensions is written as a list, which readers take for one row per token.
 ///
 /// The complete file appears under its name when close() is called. Without close(), no file is left behind.
 class JsonlWriter {

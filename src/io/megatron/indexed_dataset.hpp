@@ -59,10 +59,10 @@ enum class IndexedDType : std::uint8_t {
 class IndexedDataset {
  public:
   /// `prefix` is a result of dataset_prefix(). Throws IoError if a file cannot be read, and InputError naming
-  /// the file, the byte and the violated rule: the magic, version 1 and a known dtype; an index of the size
-  /// given by its counts, with or without modes; lengths that are not negative; sequences that start where
-  /// the previous one ends, the last one ending with `.bin`; document starts that begin with 0, never
-  /// decrease, and end with the number of sequences.
+  /// the file and the violated rule: the magic, version 1 and a known dtype; an index of the size given by
+  /// its counts, with or without modes; lengths that are not negative; sequences that start where the
+  /// previous one ends, the last one ending with `.bin`; document starts that begin with 0, never decrease,
+  /// and end with the number of sequences.
   explicit IndexedDataset(const std::filesystem::path& prefix);
 
   [[nodiscard]] IndexedDType dtype() const noexcept { return dtype_; }
@@ -121,17 +121,17 @@ class IndexedDataset {
 /// Writes an indexed dataset with the same bytes as Megatron-Core's builder. Append sequences, end each
 /// document, and finally call commit(). Each file appears completely or not at all (AtomicFile), and the
 /// index appears last. If the program crashes before the index appears, the new `.bin` may be next to an
-/// older
-/// `.idx`.
+/// older `.idx`.
 ///
-/// Memory: 4 bytes per sequence, 8 bytes per document and a buffer of 1 MiB. Throws IoError for errors of the
-/// file system.
+/// Memory: 4 bytes per sequence, 8 bytes per document and two buffers of 1 MiB. Throws IoError for errors of
+/// the file system.
 class IndexedDatasetWriter {
  public:
   IndexedDatasetWriter(const std::filesystem::path& prefix, IndexedDType dtype);
 
-  /// Appends a sequence to the current document. If the dtype is not an integer type or cannot represent a
-  /// token, throws InputError naming the sequence, position and value, and appends nothing.
+  /// Appends a sequence to the current document. Throws InputError and appends nothing if the dtype is not an
+  /// integer type, if it cannot represent a token (the error names the sequence, position and value), or if
+  /// there are more than 2^31-1 tokens.
   void add_sequence(std::span<const std::int64_t> tokens);
   /// Appends a sequence of any dtype as little-endian bytes. Throws InputError and appends nothing if
   /// `elements` is not a whole number of elements or has more than 2^31-1 elements.

@@ -79,8 +79,8 @@ inline constexpr std::int64_t max_elements = std::int64_t{1} << 59;
   return bits < 8 ? elements * bits / 8 : elements * (bits / 8);
 }
 
-/// Returns the number of bytes of a tensor; nullopt if a dimension is negative or the tensor has 2^63 bytes
-/// or more.
+/// Returns the number of bytes of a tensor; nullopt if a dimension is negative, or if the dimensions before
+/// the first 0 require 2^63 bytes or more.
 [[nodiscard]] constexpr std::optional<std::int64_t> bytes_of(DType dtype,
                                                              std::span<const std::int64_t> shape) noexcept {
   auto bytes = static_cast<std::int64_t>(size_of(dtype));

@@ -29,8 +29,8 @@ struct TensorView {
 /// content are identical.
 ///
 /// The file appears completely or not at all (AtomicFile). Throws InputError if the bytes do not match shape
-/// and element size, a dimension is negative, a name is repeated or is "__metadata__", or a name or metadata
-/// string is not UTF-8. Throws IoError if writing fails.
+/// and element size, a dimension is negative, a name is repeated or is "__metadata__", a name or metadata
+/// string is not UTF-8, or the header exceeds 100,000,000 bytes. Throws IoError if writing fails.
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
                        const std::map<std::string, std::string>& metadata);
 

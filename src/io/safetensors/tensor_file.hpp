@@ -55,7 +55,8 @@ class TensorFile {
   /// Adds the byte ranges that read_rows() will read to `ahead`. Preconditions: see read_rows().
   void add_rows_to_read_ahead(std::size_t tensor, RowRange rows, ReadAhead& ahead) const;
   /// Returns rows of an integer or boolean tensor as int64. Also accepts float32 and float64, but throws
-  /// InputError unless all elements are whole numbers with a magnitude of at most 2^24.
+  /// InputError unless all elements are whole numbers with a magnitude of at most 2^24. Preconditions:
+  /// the tensor has one of these dtypes, and `rows` is as for read_rows().
   [[nodiscard]] std::vector<std::int64_t> read_integers(std::size_t tensor, RowRange rows) const;
   /// Returns whether the dtype of the tensor is bool or an integer type.
   [[nodiscard]] bool has_integers(std::size_t tensor) const noexcept;

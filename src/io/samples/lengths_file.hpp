@@ -32,9 +32,10 @@ struct FileLengths {
 /// `response_length` are also present, `length` must be their sum. It is an error if only one of these two is
 /// present.
 ///
-/// Throws InputError at "PATH:LINE" (1-based) for a missing or repeated column or key, for quotation marks
-/// that do not enclose a whole value on its line, and for a length that is not an integer from 0 to 2^40; at
-/// "PATH" for any other file name extension. Throws IoError if reading fails.
+/// Throws InputError at "PATH:LINE" (1-based) for a missing or repeated column or key, for a row with another
+/// number of values than the first line, for quotation marks that do not enclose a whole value on its line,
+/// and for a length that is not an integer from 0 to 2^40; at "PATH" for any other file name extension, for a
+/// .csv without lines, and for lengths that add up to more than 2^62. Throws IoError if reading fails.
 [[nodiscard]] std::vector<FileLengths> read_length_table(const InputFile& file);
 
 /// Returns the uids of a table's rows, in order; uids in a .csv are strings. Throws InputError and IoError in

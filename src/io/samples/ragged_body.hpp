@@ -10,9 +10,9 @@
 namespace evenkeel {
 
 /// Returns samples `first` to `last` - 1 of a batch as the bytes of a safetensors file of ragged tensors
-/// (docs/formats.md). A buffer accepts these bytes as the body of a request. `uids` has one string per
-/// sample. Tokens are stored as int32 if all of them fit, otherwise as int64. Throws InputError for a field
-/// with a reserved name.
+/// (docs/formats.md). A buffer accepts these bytes as the body of a request. `uids` has one string for each
+/// of these samples. Tokens are stored as int32 if all of them fit, otherwise as int64. Throws InputError for
+/// a field with a reserved name. Precondition: first < last.
 [[nodiscard]] std::string ragged_body(const RaggedBatch& batch, std::int64_t first, std::int64_t last,
                                       std::span<const std::string> uids);
 

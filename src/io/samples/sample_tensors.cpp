@@ -402,8 +402,8 @@ void SampleTensors::find_prompts() {
 
 /// Determines the number of columns of the responses, which are the last columns, from tensors that contain
 /// only responses or only prompts. If there are no such tensors, uses the response mask: its width if the
-/// mask is narrower than the tokens. Otherwise, the response of each sample begins at the mask's first set
-/// value.
+/// mask is narrower than the tokens. Otherwise, unless a tensor specifies where prompts end, the response of
+/// each sample begins at the mask's first set value.
 void SampleTensors::find_response_width() {
   const auto width_of = [&](std::string_view name) -> std::optional<std::int64_t> {
     const auto found = file_->find(name);

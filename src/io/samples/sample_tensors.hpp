@@ -64,12 +64,12 @@ struct TensorPlace {
 };
 
 /// Samples in the tensors of one file: either ragged, with values and offsets, or padded, with a mask. The
-/// constructor reads the header, the small tensors that are needed to determine the samples, and the offsets
-/// of counted fields, which stay in memory. Elements of samples are read on demand. All functions are local.
+/// constructor examines the header, reads the prompt lengths of ragged samples, and keeps the offsets of uids
+/// and counted fields in memory. Elements of samples are read on demand. All functions are local.
 class SampleTensors {
  public:
-  /// Throws InputError naming the file, the tensor and a remedy if the samples or the meaning of a tensor
-  /// cannot be determined.
+  /// Throws InputError naming the file and the tensor if the samples or the meaning of a tensor cannot be
+  /// determined, and IoError if reading fails.
   explicit SampleTensors(std::unique_ptr<const TensorFile> file);
 
   [[nodiscard]] const TensorFile& file() const noexcept { return *file_; }
@@ -77,7 +77,8 @@ class SampleTensors {
   [[nodiscard]] bool is_padded() const noexcept { return mask_.has_value(); }
   /// Returns the specs of the fields, sorted by name, without input_ids.
   [[nodiscard]] const std::vector<FieldSpec>& fields() const noexcept { return specs_; }
-  /// Returns whether any sample has a row of a field. `field` is an index in fields().
+  /// Returns whether a field's tensor has rows; those of a padded tensor may all be padding. `field` is an
+  /// index in fields().
   [[nodiscard]] bool has_rows(std::size_t field) const noexcept;
   /// Returns a sample's number of rows in a counted field. `field` is an index in fields().
   [[nodiscard]] std::int64_t num_counted_rows(std::size_t field, std::int64_t sample) const {
@@ -92,7 +93,7 @@ class SampleTensors {
   [[nodiscard]] const std::vector<std::string>& undecided_fields() const noexcept { return undecided_; }
 
   /// Returns the lengths of adjacent samples. Reads and checks their masks or offsets; throws InputError
-  /// naming the tensor and the element. O(rows of these samples).
+  /// naming the tensor and the element or sample. O(samples) if ragged, O(elements of their masks) if padded.
   [[nodiscard]] std::vector<TensorSample> lengths(RowRange samples) const;
 
   /// Returns the sample's value in the tensor `uid`, or std::monostate if the file does not have this tensor.

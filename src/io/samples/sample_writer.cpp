@@ -37,8 +37,8 @@ RaggedBatch select_columns(const RaggedBatch& batch, const auto& is_asked_for) {
   return some;
 }
 
-/// Throws InputError if the field would change when it is written as JSON Lines and read back. Precondition:
-/// JSON Lines can store the field.
+/// Throws InputError if JSON Lines cannot store the field, or if it would change when it is written and read
+/// back. JsonlWriter rejects infinities and NaN.
 void require_lossless_json(const Column& column, const std::filesystem::path& path) {
   const FieldSpec& spec = column.spec();
   const std::string field = "field '" + spec.name + "'";

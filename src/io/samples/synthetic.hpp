@@ -16,7 +16,7 @@ struct LengthDistribution {
   std::int64_t max = 0;
 };
 
-/// A long-tailed GRPO step that does not need files: `prompts` prompts with `group_size` responses each.
+/// Synthetic GRPO samples with a long tail of lengths: `prompts` prompts with `group_size` responses each.
 /// Sample i responds to prompt i / group_size.
 struct SyntheticSpec {
   std::uint64_t seed = 1;
@@ -40,10 +40,10 @@ void validate(const SyntheticSpec& spec);
 [[nodiscard]] SampleShape synthetic_shape(const SyntheticSpec& spec, SampleId id);
 
 /// Returns these samples, in this order, with `input_ids`, `reward` (float32, sample: 0 or 1) and
-/// `advantages` (float32, response_token: the group's normalized reward plus a little noise per token, which
-/// makes misplaced tokens detectable). Samples of a group share the prompt's tokens. A pure function. Throws
-/// ConfigError and InputError in the same cases as synthetic_shape(). O(tokens + b * group_size) for b
-/// samples.
+/// `advantages` (float32, response_token: the reward normalized over the group, plus a little noise per
+/// token, which makes misplaced tokens detectable). Samples of a group share the prompt's tokens. A pure
+/// function. Throws ConfigError and InputError in the same cases as synthetic_shape().
+/// O(tokens + b * group_size) for b samples.
 [[nodiscard]] RaggedBatch synthetic_samples(const SyntheticSpec& spec, std::span<const SampleId> ids);
 
 }  // namespace evenkeel
