@@ -24,8 +24,8 @@ namespace evenkeel::cli {
 [[nodiscard]] CLI::Validator decimal_number();
 [[nodiscard]] CLI::Validator positive_number();
 [[nodiscard]] CLI::Validator decimal_number(int most);
-/// Converts a number of tokens with a unit, such as 32k, to 32768. Does not change other strings, which the
-/// option's check then accepts or rejects.
+/// Converts a number of tokens with a unit to one without, such as 32k to 32768. Does not change other
+/// strings, which the option's check then accepts or rejects.
 [[nodiscard]] CLI::Validator token_count_transform();
 /// Accepts one of these words in any case, and converts it to lowercase.
 [[nodiscard]] CLI::Validator one_of(std::vector<std::string> words);

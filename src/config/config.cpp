@@ -182,7 +182,7 @@ PlanSettings Config::delay_settings(std::int64_t longest) const {
   require_compatible(choices_of(*this, settings_of(*this, pass, meshed), pass, true));
   Config own = *this;
   own.mesh = {};
-  // If ranks synchronize at every micro-batch, the order does not affect the end time.
+  // Do not reorder: without a pipeline, the order does not matter to ranks that synchronize once per step.
   own.micro_batch.order = MicroBatchOrder::plan;
   GridPoint sizes{1, 1, static_cast<int>(*delay.outliers_per_step), 1};
   while (true) {

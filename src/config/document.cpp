@@ -25,8 +25,8 @@ constexpr int deepest = 500;
   throw ConfigError(where, "malformed YAML: " + what, hint);
 }
 
-/// Throws ConfigError at the first control character or byte that is not UTF-8. yaml-cpp accepts such bytes,
-/// and some of them end the document.
+/// Throws ConfigError at the first byte that is not UTF-8 or is a control character other than a tab or line
+/// ending. yaml-cpp accepts such bytes, and some of them end the document.
 void require_printable_text(const std::string& text, const Place& place) {
   YAML::Mark mark;
   for (std::size_t begin = 0; begin < text.size(); ++mark.line) {

@@ -8,7 +8,8 @@
 
 namespace evenkeel::config_detail {
 
-/// Shortens text for use in a message: truncates it to 60 bytes without splitting a character.
+/// Shortens text for use in a message: if it has more than 60 bytes, truncates it without splitting a
+/// character, and appends "...".
 [[nodiscard]] std::string shorten(std::string_view text);
 
 /// The place of a key, for messages: a line in a file, an argument on the command line as the user wrote it,

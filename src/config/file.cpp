@@ -64,7 +64,7 @@ const NamedSection* find_named_section(std::string_view path) {
   return found == named_sections().end() ? nullptr : &*found;
 }
 
-/// Throws ConfigError if one map contains both keys that set the cap. If they are in different files,
+/// Throws ConfigError if one map sets the cap with both of its keys. If they are in different files,
 /// overrides or profiles, the later one wins, but the keys of a map do not have an order.
 void require_at_most_one_cap(std::string_view section,
                              std::span<const std::pair<std::string, ConfigValue>> entries) {
@@ -82,7 +82,7 @@ void require_at_most_one_cap(std::string_view section,
       "each rank");
 }
 
-/// Builds a configuration from a file and overrides. The keys of named entries, such as profiles, are applied
+/// Builds a configuration from files and overrides. The keys of named entries, such as profiles, are applied
 /// last, so that they extend the final settings.
 class Loader {
  public:

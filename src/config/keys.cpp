@@ -346,8 +346,8 @@ Keys loss_keys() {
   };
 }
 
-// This entry has no read and write functions, since the loader handles profiles. Its value is a map of
-// sections.
+// This entry has no read and write functions, since the loader handles profiles. Its value maps names to maps
+// of sections.
 Keys profile_keys() {
   return {{{"profiles", "map", "{}", "names, each with any keys of balance, micro_batch, pack and loss",
             "Settings for one kind of pass, such as log_prob or update, that replace the job's settings in "

@@ -19,6 +19,7 @@ struct NamedSection {
   std::string_view keys;        ///< a sentence that lists the keys of an entry
 
   bool (*has)(std::string_view section);  ///< whether entries may have keys of this section
+  /// Adds an entry with the configuration's own values, or resets an existing entry to them.
   void (*add)(Config& config, const std::string& name);
   /// Returns the configuration with its keys replaced by those of an entry.
   Config (*config_of_entry)(Config config, const std::string& name);

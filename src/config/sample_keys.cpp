@@ -70,8 +70,8 @@ Keys source_keys() {
   };
 }
 
-// This entry has no read and write functions, since the loader handles sources. Its value is a map of the
-// keys of section `source`.
+// This entry has no read and write functions, since the loader handles sources. Its value maps names to maps
+// of keys of section `source`.
 Keys named_source_keys() {
   return {{{"sources", "map", "{}", "names, each with any keys of source",
             "Several sources that are mixed, instead of one. Keys that an entry does not set are those of "
@@ -235,8 +235,8 @@ Keys field_keys() {
   };
 }
 
-// This entry has no read and write functions, since the loader handles fields. Its value is a map of the keys
-// of section `field`.
+// This entry has no read and write functions, since the loader handles fields. Its value maps names to maps
+// of keys of section `field`.
 Keys named_field_keys() {
   return {{{"fields", "map", "{}", "names, each with any keys of field",
             "Fields of samples that are not delivered unchanged, such as fields: {routed_experts: {layers: "

@@ -38,10 +38,10 @@ struct PassFigures {
   /// Number of rows if all samples formed one padded batch: samples x the longest aligned length.
   std::int64_t padded_rows = 0;
   std::int64_t unshared_rows = 0;  ///< with shared prefixes, the value that `rows` would have without sharing
-  /// Number of shared tokens that are repeated because a group exceeds a limit; one entry per limit.
+  /// Numbers of shared tokens that are repeated, by reason (see repeat_reasons).
   RepeatedTokens repeated{};
 
-  std::int64_t micro_batches = 0;  ///< number of micro-batches per DP rank (K)
+  std::int64_t micro_batches = 0;  ///< maximum number of micro-batches on any DP rank (K)
   /// Lower bound on `micro_batches`: the maximum of the DP ranks' lower bounds.
   std::int64_t lower_bound = 0;
   std::int64_t empty = 0;  ///< number of empty micro-batches over all DP ranks
@@ -143,7 +143,7 @@ constexpr void for_each_figure(Visit&& visit) {
 /// Formats repeated tokens, such as "10 to keep micro_batch.max_tokens", "12: 10 to keep
 /// micro_batch.max_tokens, 2 to keep micro_batch.max_rows", or "0".
 [[nodiscard]] std::string describe_repeated_tokens(const RepeatedTokens& repeated);
-/// Converts repeated tokens to JSON, such as {"max_tokens": 10, "max_samples": 0, "max_rows": 2}.
+/// Converts repeated tokens to JSON, with one key per reason, such as {"max_tokens": 10, "max_rows": 2, ...}.
 [[nodiscard]] nlohmann::json repeated_json(const RepeatedTokens& repeated);
 /// Converts the numbers of tokens and attention scores, with and without sharing, and the repeated tokens to
 /// JSON.

@@ -41,7 +41,7 @@ std::array<Number, Size> reduce_to_root(const boost::mpi::communicator& world,
   return combined;
 }
 
-// Sets the figures of the exchange, on rank 0 only, to their sums over all ranks.
+// Sets, on rank 0, the figures of the exchange and `left_out` to their sums over all ranks.
 void reduce_exchange_volume(const boost::mpi::communicator& world, const Step& step, PassFigures& figures) {
   const ExchangeVolume& mine = step.volume;
   const std::array<std::int64_t, 7> sums = reduce_to_root(
@@ -213,7 +213,7 @@ void add_shapes(const Step& step, const std::vector<PlannedDpRank>& plans, const
   }
 }
 
-// Use the cost with which the plan was balanced, since the service may have fitted new costs in the meantime.
+// Uses the cost with which the plan was balanced, since the service may have fitted new costs since then.
 double max_over_mean_before(const Step& step, PlanSettings settings) {
   settings.balance.cost = step.record->cost.model;
   return max_over_mean(unbalanced_dp_costs(step.record->table(), settings), settings.balance.speeds);

@@ -48,7 +48,7 @@ std::string ratio_text(const PassTotals& passes, Of ratio) {
   return mean + fmt::format("   worst step {:.4f}", std::invoke(ratio, passes.maximum()));
 }
 
-/// Formats a source as "chat: data/chat.jsonl", or as its path alone.
+/// Formats a source as "chat: data/chat.jsonl", or as its name or path alone.
 std::string text_of(const ReportedSource& source) {
   const bool has_name = !source.path.empty() && source.name != source.path;
   return printable(has_name ? source.name + ": " + source.path : source.name);

@@ -37,9 +37,9 @@ struct RankTrace {
   std::int64_t sent_bytes = 0;        ///< total number of bytes sent to other ranks
 };
 
-/// A trace in Chrome's event format, which Perfetto opens: one process per rank, with a track for making
-/// steps and a track for the trainer. Each step is written when it ends, so memory does not grow, and a
-/// truncated trace can still be opened. Local.
+/// A trace in Chrome's event format, which Perfetto opens: one process per rank, with a track for steps made
+/// ahead and a track for the trainer, which also shows the other steps being made. Each step is written when
+/// it ends, so memory does not grow, and a truncated trace can still be opened. Local.
 class TraceFile {
  public:
   TraceFile(const std::filesystem::path& path, const Grid& grid);

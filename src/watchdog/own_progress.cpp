@@ -14,8 +14,8 @@
 namespace evenkeel {
 namespace {
 
-// Minimum share of a processor for which a thread counts as working. Threads of MPI or torch that wake up
-// periodically use less, although all of them together may use more.
+// Minimum share of a processor that a thread must use to count as working. Threads of MPI or torch that wake
+// up periodically use less, although all of them together may use more.
 constexpr double least_share = 0.01;
 constexpr double least_processor_seconds = 0.01;
 constexpr std::int64_t least_bytes = 4096;

@@ -12,8 +12,8 @@ namespace evenkeel {
 /// Addresses of a rank's socket. Ranks exchange these over MPI.
 struct Introduction {
   std::array<char, 65> host{};
-  std::uint64_t secret = 0;                  ///< random number that rank 0 draws for the job
-  std::array<std::uint32_t, 8> addresses{};  ///< addresses of all interfaces, followed by zeros
+  std::uint64_t secret = 0;                  ///< random number; that of rank 0 identifies the job
+  std::array<std::uint32_t, 8> addresses{};  ///< IPv4 addresses of up to 8 interfaces, followed by zeros
   std::uint16_t port = 0;                    ///< 0 if the rank does not have a socket
 
   [[nodiscard]] std::vector<sockaddr_in> endpoints() const;

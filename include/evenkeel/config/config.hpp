@@ -29,8 +29,8 @@ struct MeshSettings {
   int vpp = 1;
   std::optional<int> dp;  ///< if unset, all remaining ranks
   RankOrder order;
-  bool flexible_cp = false;  ///< each micro-batch has a group of its own size; cp is 1 in that case
-  std::optional<int> max_cp = std::nullopt;  ///< maximum size of these groups; if unset, all places
+  bool flexible_cp = false;  ///< each micro-batch has its own CP group, and sizes vary; cp is then 1
+  std::optional<int> max_cp = std::nullopt;  ///< maximum size of these groups; if unset, as large as possible
 
   friend bool operator==(const MeshSettings&, const MeshSettings&) = default;
 };
@@ -167,8 +167,8 @@ struct Config {
   /// Settings of the samples' fields, by name, with overrides of `field` applied. Fields without settings are
   /// sent and delivered unchanged.
   NamedFields fields;
-  /// `shuffle` has the value of batch.shuffle; with several sources, it is always on, so that mini-batches
-  /// mix the sources.
+  /// `shuffle` is not used: plan_settings() sets it to batch.shuffle or, with several sources, to true, so
+  /// that mini-batches mix the sources.
   MiniBatchSettings mini_batches;
   BalanceKeys balance;
   MicroBatchKeys micro_batch;
@@ -189,16 +189,16 @@ struct Config {
   /// ConfigError that lists the existing names.
   [[nodiscard]] Profile profile(std::string_view name) const;
   /// Throws ConfigError naming the key if settings of a field conflict with each other, the mesh's pipeline
-  /// or the existing profiles.
+  /// or the kinds of the sources, or name a profile that does not exist.
   void require_valid_fields() const;
   /// Returns the settings for planning a pass on a grid of these sizes. Throws ConfigError if the profile
-  /// does not exist.
+  /// does not exist, the cap is missing or too large, or settings conflict.
   [[nodiscard]] PlanSettings plan_settings(const GridPoint& sizes, std::string_view profile = {}) const;
   /// Returns the settings of plans for delaying outliers (OutlierDelay::plan): a pass with the
   /// configuration's own settings over `delay.outliers_per_step` DP ranks, without tp and pp. If the cap is
   /// given per rank, the smallest power of two of ranks whose cap holds a sample of `longest` tokens is used,
-  /// as for choosing a fixed cp. Throws ConfigError if the delay lacks a setting, or excludes one that is
-  /// set. Precondition: delay.is_on().
+  /// as for choosing a fixed cp. Throws ConfigError if a setting that the delay needs is missing, or one that
+  /// it excludes is set. Precondition: delay.is_on().
   [[nodiscard]] PlanSettings delay_settings(std::int64_t longest) const;
 
   friend bool operator==(const Config&, const Config&) = default;
@@ -228,13 +228,14 @@ struct ConfigText {
 ///
 /// Throws ConfigError for the first error: malformed YAML; a key that is unknown, repeated or of the wrong
 /// type; a value that is out of range, not allowed or not available in this version; or settings that
-/// conflict. `where` is "NAME:LINE: key" or "--set key=value".
+/// conflict. `where` is "NAME:LINE: key", "NAME:LINE:COLUMN" for malformed YAML, "NAME: key" for a conflict,
+/// or "--set key=value".
 [[nodiscard]] Config parse_config(const std::string& yaml, std::string_view name,
                                   std::span<const std::string> overrides = {});
 
-/// Returns the defaults, overridden by these texts in order, then by `overrides`. Profiles are still applied
-/// last, so they start from the final settings. Used by programs that have their own settings in addition to
-/// a file. Throws ConfigError like the other parse_config().
+/// Returns the defaults, overridden by these texts in order, then by `overrides`. The entries of profiles,
+/// sources and fields are still applied last, so they start from the final settings. Used by programs that
+/// have their own settings in addition to a file. Throws ConfigError like the other parse_config().
 [[nodiscard]] Config parse_config(std::span<const ConfigText> texts,
                                   std::span<const std::string> overrides = {});
 
@@ -243,9 +244,9 @@ struct ConfigText {
 [[nodiscard]] std::string read_config_text(const std::filesystem::path& file);
 
 /// Returns the configuration as YAML, with one line per key; parse_config() of it returns an equal
-/// configuration. Omits keys that can have only one value in this version. A cost made from a model is
-/// written as its two coefficients. Here and below, throws ConfigError naming the key if a value cannot be
-/// written.
+/// configuration. Entries of profiles, sources and fields have only the keys that differ from the
+/// configuration's own. A cost made from a model is written as its coefficients. Here and below, throws
+/// ConfigError naming the key if a value cannot be written.
 [[nodiscard]] std::string to_yaml(const Config& config);
 
 /// A key of a configuration, and its value as YAML.
@@ -256,8 +257,8 @@ struct ConfigSetting {
   friend bool operator==(const ConfigSetting&, const ConfigSetting&) = default;
 };
 
-/// Returns every key of Config, in the order of the reference page, then all keys of each profile. Two lists
-/// are equal if and only if the configurations are equivalent.
+/// Returns every key of Config, in the order of the reference page, then all keys of each entry of sources,
+/// fields and profiles. Two lists are equal if and only if the configurations are equivalent.
 [[nodiscard]] std::vector<ConfigSetting> list_settings(const Config& config);
 
 }  // namespace evenkeel

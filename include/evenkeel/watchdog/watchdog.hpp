@@ -12,9 +12,9 @@ namespace evenkeel {
 
 /// The last known activity of a rank's thread.
 struct WatchedThread {
-  std::string phase;        ///< "exchange", "its own code"
+  std::string phase;        ///< such as "exchange" or "its own code"
   std::int64_t step = -1;   ///< -1 if there is none
-  std::string waiting_for;  ///< "other ranks in MPI_Allreduce"; empty if it does not wait
+  std::string waiting_for;  ///< such as "other ranks in MPI_Allreduce"; empty if it does not wait
 
   friend bool operator==(const WatchedThread&, const WatchedThread&) = default;
 };
@@ -32,10 +32,11 @@ struct WatchedRank {
 
 /// The reason why a job cannot continue.
 struct WatchdogReport {
-  std::string message;             ///< rank, host, phase and cause, in one line
-  std::vector<WatchedRank> ranks;  ///< all ranks, on the rank that detects the problem; empty on others
+  std::string message;  ///< rank, host, phase and cause, in one line
+  /// All ranks, on the rank that detects the problem, if it knows the others; otherwise empty.
+  std::vector<WatchedRank> ranks;
 
-  /// Returns the message, followed by a line per rank; equal ranks share a line.
+  /// Returns the message, followed by a table with a line per thread of each rank; similar ranks share lines.
   [[nodiscard]] std::string text() const;
 };
 
@@ -90,9 +91,9 @@ class Watchdog {
   /// seconds, MeshError for MPI_COMM_NULL and intercommunicators, and MpiError if MPI is not running.
   Watchdog(const Communicator& comm, WatchdogSettings settings);
   /// Local: starts alone. If this process waits for other ranks without making progress, the watchdog ends
-  /// it. On each machine, the lowest waiting rank reports, and the others end after it, unless a launcher
-  /// ends them. With 0 seconds, nothing is ended. Throws std::bad_alloc; start_watching() reports other
-  /// errors. Precondition: 0 <= seconds.
+  /// it. On each machine, only the lowest waiting rank reports; the others end without a report, unless a
+  /// launcher ends them first. With 0 seconds, nothing is ended. Throws std::bad_alloc; start_watching()
+  /// reports other errors. Precondition: 0 <= seconds.
   Watchdog(OneRank own, WatchdogSettings settings);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;

@@ -33,7 +33,7 @@
 namespace evenkeel::cli {
 namespace {
 
-/// Maximum value of mesh.dp.
+/// Maximum value of --ranks, which is also that of mesh.dp.
 constexpr std::int64_t max_ranks = std::int64_t{1} << 20;
 
 struct PlanOptions {
@@ -354,7 +354,7 @@ PrefixSharing select_sharing_to_read(const PlanOptions& options, const PlanSetti
 int plan_lengths(const PlanOptions& options) {
   require_distinct_files(options);
   std::vector<std::string> overrides = options.overrides;
-  // A comparison uses both values of balance.meet, but a configuration requires one of them.
+  // A comparison uses both values of balance.meet, but some settings require that one of them is set.
   if (options.compare) overrides.insert(overrides.begin(), "balance.meet=step");
   const Config config = convert_load_errors([&] {
     return options.config.empty() ? parse_config("", "defaults", overrides)

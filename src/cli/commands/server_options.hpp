@@ -48,7 +48,8 @@ void add_server_options(CLI::App& command, ServerOptions& options, const ServerH
 /// invalid, and IoError if the password file cannot be opened.
 [[nodiscard]] RedisSettings redis_settings_of(const ServerOptions& options);
 
-/// Calls serve(). When SIGTERM or SIGINT arrives, calls stop(), which must make serve() return.
+/// Calls serve(). When SIGTERM or SIGINT arrives, calls stop(), which must make serve() return. Precondition:
+/// prepare_server() has blocked these signals.
 void serve_until_ended(const std::function<void()>& serve, const std::function<void()>& stop);
 /// Writes a line to the log, which is standard output.
 void log_status(const std::string& line);

@@ -82,7 +82,8 @@ std::string missing_step(const Found& found, std::int64_t first, std::int64_t st
 }
 
 /// Returns the first missing file of a dump: a micro-batch of a step that one rank has but another rank does
-/// not have. Empty if there is no such file. All ranks should have the same number of micro-batches.
+/// not have. Empty if there is no such file. If ranks have different numbers of micro-batches (mesh.cp:
+/// flexible, micro_batch.equal_counts: auto), the run may never have written this file.
 std::string missing_micro_batch(const Found& found) {
   std::set<fs::path> ranks;
   for (const auto& [step, of_step] : found.ranks) {

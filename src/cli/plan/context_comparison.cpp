@@ -73,7 +73,7 @@ class ContextWays {
     return settings;
   }
 
-  /// Returns whether every sample fits under the cap of `cp` ranks.
+  /// Returns whether `cp` divides the number of places and every sample fits under the cap of `cp` ranks.
   [[nodiscard]] bool fits(int cp) const {
     if (places_ % cp != 0) return false;
     const PlanSettings settings = fixed_cp_settings(cp, false);
@@ -171,7 +171,7 @@ std::string describe_context(const ComparedContext& way) {
          (way.meets ? ", ranks meet" : "");
 }
 
-/// Returns a sentence with the number of samples that need more than one rank.
+/// Returns the number of samples that need more than one rank as text, such as "3 of 512 samples".
 std::string long_samples_text(const LengthTable& table, const ContextWays& ways) {
   const std::int64_t count = std::ranges::count_if(table.entries(), [&](const LengthEntry& entry) {
     return entry.shape.length() > ways.tokens_per_rank();

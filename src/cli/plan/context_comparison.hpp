@@ -31,9 +31,9 @@ struct ContextComparison {
   std::string advice;    ///< advice in one sentence
 };
 
-/// Plans the step with every cp that divides the number of ranks and fits the samples, and with groups of
+/// Plans the step with every cp that divides the number of places and fits the samples, and with groups of
 /// different sizes. The maximum size of groups is the one in the settings or, if the settings have a fixed
-/// cp, the number of ranks. If no cp fits, the result has only groups of different sizes. Returns nullopt if
+/// cp, the largest possible. If no cp fits, the result has only groups of different sizes. Returns nullopt if
 /// the settings have a fixed cp and some sample does not fit in any group. Work is measured by the settings'
 /// cost, or by flops-7b if that cost is tokens; communication and overhead are those of the settings. Throws
 /// if a step cannot be planned (see plan_step()).

@@ -20,7 +20,7 @@ struct Way {
 std::vector<Way> ways_to_plan(const PlanSettings& given, const CostModel& work) {
   PlanSettings plain = given;
   plain.balance = {};
-  // Presets do not support this order, and the compared figures do not depend on it.
+  // Presets do not support this order, and a comparison does not simulate the pipeline.
   if (given.micro_batch.order == MicroBatchOrder::schedule)
     plain.micro_batch.order = MicroBatchOrder::pipeline;
   plain.mini_batches.keep = true;

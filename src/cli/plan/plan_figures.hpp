@@ -26,8 +26,8 @@ namespace evenkeel::cli {
 /// pipeline.
 void add_pipeline(nlohmann::json& json, const StepPlan& plan, const PlanSettings& settings);
 
-/// Returns the line "tokens repeated by splits: ...", with the number of tokens that are repeated because
-/// groups exceed a limit, and this limit. Empty if samples do not share prefixes.
+/// Returns the line "tokens repeated by splits: ...", with the numbers of shared tokens that are repeated, by
+/// reason. Empty if samples do not share prefixes.
 [[nodiscard]] std::string sharing_line(const PackUnits& units);
 
 /// Returns a plan's tokens and attention scores, with and without sharing, and the tokens that splits repeat,

@@ -120,8 +120,8 @@ Cost recomputed_work(const DepthFirstSchedule& schedule, const CostModel& cost) 
   return again / of_both_passes;
 }
 
-/// Adds the work that is recomputed if micro-batches run depth first to their costs in the plan. Records in
-/// `way` the rows that their schedules keep and recompute. Returns the added work.
+/// Adds the work that depth-first micro-batches recompute to their costs in the plan. Records in `way` the
+/// rows that their schedules keep and recompute. Returns the added work.
 Cost add_recomputed_work(AssignedPlan& planned, const StepProblem& problem, ComparedSharing& way) {
   Cost more = 0;
   for (DpRankPlan& rank : planned.plan.ranks) {

@@ -22,7 +22,7 @@ struct ComparedSharing {
   /// Number of computed tokens. If a group is split, a shared token counts once for each part that has it.
   std::int64_t tokens = 0;
   std::int64_t score_entries = 0;  ///< number of pairs of a query and a key in causal attention
-  /// Tokens that are repeated because groups are split, by reason; included in `tokens`.
+  /// Numbers of shared tokens that are repeated, by reason (see repeat_reasons); included in `tokens`.
   RepeatedTokens repeated{};
   /// Number of tokens that a depth-first schedule recomputes; included in `tokens`.
   std::int64_t recomputed = 0;

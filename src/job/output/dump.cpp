@@ -94,8 +94,8 @@ Metadata context_metadata(const MicroBatch& m, std::size_t number, DumpForm form
           {"wave", form == DumpForm::context_waves ? std::to_string(number) : "-1"}};
 }
 
-/// Returns the fields that any pipeline stage gets in this pass. The rows of a field with layers have all
-/// layers.
+/// Returns the fields that any pipeline stage gets in this pass. For a field with layers, `spec` covers all
+/// layers, and `layers` lists those of `stage`.
 std::vector<DumpedField> dumped_fields(const Step& step, int stage) {
   std::map<std::string, DumpedField> fields;
   for (const CarriedField& carried : fields_for_profile(step.profile, step.record->samples->fields)) {
@@ -156,7 +156,7 @@ void dump_micro_batch(const std::filesystem::path& file, const PackedMicroBatch&
                       double loss_weight, Metadata metadata) {
   const Structure structure(micro_batch);
   std::vector<TensorView> tensors = structure.tensors();
-  std::list<Column> unfolded;  // copies of columns whose rows samples share, since files repeat such rows
+  std::list<Column> unfolded;  // copies of columns in which samples share rows, since files repeat the rows
   for (const Column& field : micro_batch.fields) {
     const bool in_common = field.samples().are_shared();
     const Column& column = in_common ? unfolded.emplace_back(with_separate_rows(field)) : field;

@@ -36,7 +36,7 @@ struct DumpWriter {
 
 /// Writes the micro-batches of one rank, one mb-00000.safetensors per micro-batch, with
 /// - the token fields, cu_seqlens, cu_seqlens_padded (int32) and sample_index (int64; -1 for filler);
-/// - fields with one row per sample;
+/// - fields with one row per sample, and fields with any number of rows per sample, with their offsets;
 /// - the metadata num_tokens, loss_weight, layout and max_seqlen;
 /// - the metadata evenkeel_dump: the DumpSchema, which contains the kind of each field and is needed to read
 ///   a dump back.

@@ -38,7 +38,8 @@ class OutputFolders {
  public:
   /// Creates, locks and checks the folders. After all ranks have done so, clears and marks the folders.
   /// Therefore, no file is removed for a run that is then refused. Collective. If a folder cannot be used,
-  /// throws IoError on every rank and leaves every folder unchanged.
+  /// throws IoError (or InputError, for a marker that is not a regular file) on every rank and leaves every
+  /// folder unchanged.
   OutputFolders(const boost::mpi::communicator& world, OutputRequest request);
 
   [[nodiscard]] bool has(RunOutput output) const { return request_.folders.contains(output); }

@@ -313,8 +313,8 @@ void RunFolder::require_not_inside_another() const {
   }
 }
 
-// Restores the folder if the run has not written any file. Best effort, since the error that ended the run
-// matters more.
+// Removes the marker and empty folders if the run has not written any file and does not continue a job. Best
+// effort, since the error that ended the run matters more.
 void RunFolder::undo() noexcept {
   try {
     if (continues_run()) return made_.keep();

@@ -34,8 +34,8 @@ class CreatedFolders {
 /// A folder contains the files of only one run. If it contains another run's files, either the folder is
 /// refused, or exactly these files are removed.
 ///
-/// If this object is destroyed before complete(), the folder stays marked as running if the run wrote a file,
-/// and is restored otherwise.
+/// If this object is destroyed before complete(), the folder stays marked as running if the run wrote a file
+/// or continues a job; otherwise, its marker and the folders created for it are removed.
 class RunFolder {
  public:
   /// Creates the folder if it does not exist. Throws IoError if that fails. `option` is the name of the

@@ -52,10 +52,10 @@ struct RunEntry {
   std::optional<std::int64_t> step{};
 };
 
-/// Calls `visit` with all entries of `layout` below `folder`, in the order of their names, until `visit`
-/// returns false. The contents of a folder come before the folder. Returns false if `visit` did, otherwise
-/// true. Does not follow symbolic links, and skips names that are not in the layout. Throws IoError if a
-/// folder cannot be read.
+/// Calls `visit` with all entries of `layout` below `folder`, in an order that depends only on their names,
+/// until `visit` returns false. The contents of a folder come before the folder. Returns false if `visit`
+/// did, otherwise true. Does not follow symbolic links, and skips names that are not in the layout. Throws
+/// IoError if a folder cannot be read.
 bool visit_run_entries(const std::filesystem::path& folder, const RunLayout& layout,
                        const std::function<bool(const RunEntry&)>& visit);
 

@@ -14,7 +14,7 @@ class RunLock {
  public:
   static constexpr const char* file_name = ".evenkeel-run.lock";
 
-  /// Returns nullopt if another process has the lock. Throws IoError if the file cannot be created.
+  /// Returns nullopt if another process has the lock. Throws IoError if the file cannot be written.
   [[nodiscard]] static std::optional<RunLock> try_acquire(const std::filesystem::path& folder,
                                                           const RunIdentity& run);
 
