@@ -79,7 +79,7 @@ struct LeaderPlan {
   std::vector<StagedPart> collected;  ///< bytes that members of this node send, ordered by final receiver
   std::vector<StagedPart> outgoing;   ///< bytes to send to leaders of other nodes
   std::vector<StagedPart> incoming;   ///< bytes to receive from leaders of other nodes
-  std::vector<StagedPart> handed_on;  ///< bytes to hand on to members of this node
+  std::vector<StagedPart> handed_on;  ///< bytes to pass on to members of this node
 
   /// Returns whether any messages to or from this rank's node go through leaders.
   [[nodiscard]] bool uses_leaders() const noexcept;
