@@ -41,8 +41,8 @@ void derive_loss_mask(const PackedLayout& layout, CpRank rank, std::span<const s
 /// Spreads the routes of pad rows (the numbers of the experts to which an MoE router sends them) evenly over
 /// all experts. A row has row_elements elements, a multiple of `slots`; each group of `slots` elements gets
 /// the same `slots` consecutive expert numbers, modulo `experts`. The rank's next pad row continues with the
-/// next numbers; different ranks begin at different experts. Rows of tokens are not changed. If `all_rows` is
-/// set, all rows are treated as pad rows. Precondition: 1 <= slots <= experts.
+/// next numbers; rank r begins at expert r * slots, modulo `experts`. Rows of tokens are not changed. If
+/// `all_rows` is set, all rows are treated as pad rows. Precondition: 1 <= slots <= experts.
 template <typename T>
 void spread_routes_of_pad_rows(const PackedLayout& layout, CpRank rank, bool all_rows,
                                std::int64_t row_elements, std::int64_t slots, std::int64_t experts,

@@ -43,10 +43,10 @@ struct MindSpeedCp {
 ///   the sequences on one rank, with or without the leading 0; multiplied by the ring degree, they are the
 ///   ends in the batch (`actual_seq_len`). Other cuts ignore `sequence_ends`.
 ///
-/// Together, all ranks have each of the columns 0..s-1 exactly once. Throws InputError if a cut is uneven (in
-/// which case the reference may drop columns), if Ulysses would leave a rank without columns, if
-/// sequence_ends decrease or do not end at s, for a rank outside the group, and if ring_degree() rejects
-/// `cp`.
+/// Together, all ranks have each of the columns 0..s-1 exactly once. Throws InputError if a cut other than
+/// Ulysses is uneven (in which case the reference may drop columns), if Ulysses would leave a rank without
+/// columns, if sequence_ends decrease or do not end at s, for a rank outside the group, and if ring_degree()
+/// rejects `cp`.
 [[nodiscard]] std::vector<std::int64_t> mindspeed_columns(const MindSpeedCp& cp, std::int64_t columns,
                                                           std::span<const std::int64_t> sequence_ends,
                                                           CpRank rank);

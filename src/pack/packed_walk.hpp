@@ -19,8 +19,8 @@ struct SequenceRange {
 
 /// Visits a CP rank's local rows of some sequences in order. Calls run(PackedRun) for each run of true tokens
 /// (see packed_runs()), and pad(RowRange) for the pad rows before, between and after these runs. The
-/// arguments are never empty. All functions of this module that read or write packed rows use this walk,
-/// which keeps them consistent and avoids allocating a list of runs.
+/// arguments are never empty. Functions that copy packed rows use this walk or walk_all_ranks(), which
+/// keeps them consistent and avoids allocating a list of runs.
 template <typename Run, typename Pad>
 void walk_packed_rows(const PackedLayout& layout, CpRank rank, SequenceRange sequences, Run run, Pad pad) {
   if (sequences.begin == sequences.end) return;

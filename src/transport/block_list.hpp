@@ -29,8 +29,8 @@ class MpiDatatype {
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 
-/// Describes the bytes of one message, in order, as blocks anywhere in memory. Columns are sent directly from
-/// their memory, and packed buffers are received directly, without a staging copy. Blocks may be rows that
+/// Describes the bytes of one message, in order, as blocks anywhere in memory. Plain blocks are sent directly
+/// from columns and received directly in packed buffers, without a staging copy. Blocks may also be rows that
 /// are read or written through a view: only pieces of the rows, or integers that have a different type in the
 /// transfer. Does not own the memory, which must outlive the list's datatypes.
 class BlockList {
@@ -43,7 +43,7 @@ class BlockList {
     std::size_t view = plain;  ///< index in views(), or `plain` if the bytes are transferred unchanged
   };
 
-  /// Appends `bytes` bytes at `address`. Extends the last block if they are adjacent to it. Does nothing for
+  /// Appends `bytes` bytes at `address`. Extends the last block if they begin where it ends. Does nothing for
   /// 0 bytes. The memory must be writable if data is received into the list.
   void add(const std::byte* address, std::size_t bytes);
   /// Appends `rows` adjacent rows of `row_bytes` bytes each, or only the parts that `view` covers. Extends

@@ -43,7 +43,7 @@ T& non_mpi_comm_attribute(const Communicator& comm, Make&& make) {
 }
 
 /// Returns the T stored with a communicator. The first call creates it with `make`, which returns a
-/// unique_ptr<T>. This call is collective over `comm` if `make` is, or if the ranks are not connected by MPI.
+/// unique_ptr<T>, and is collective over `comm` if `make` is, or if the ranks are not connected by MPI.
 /// The T is destroyed together with the communicator. A duplicate of the communicator gets its own T.
 template <typename T, typename Make>
 T& comm_attribute(const Communicator& comm, Make&& make) {

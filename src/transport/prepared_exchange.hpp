@@ -91,8 +91,9 @@ class AlltoallwExchange {
   MessageTraffic traffic_;
 };
 
-/// exchange_messages() in three parts: constructor, agree(), run(). After agree(), only communication can
-/// fail. The lists must remain valid until all ranks have compared their errors after run().
+/// Implements exchange_messages() in three parts: constructor, agree(), run(). After agree(), only failed
+/// communication throws; other errors are stored in error(). The lists must remain valid until all ranks have
+/// compared these errors.
 class PreparedExchange {
  public:
   /// Collective over `comm`. Throws only errors that all its ranks throw; this rank's own error is kept for

@@ -10,13 +10,14 @@ namespace evenkeel {
 
 /// The amounts that one rank moved in an exchange, in bytes of payload unless noted otherwise.
 struct ExchangeVolume {
-  std::int64_t sent = 0;           ///< bytes sent to other ranks by owners
+  std::int64_t sent = 0;           ///< bytes that this rank, as an owner, sent to other ranks
   std::int64_t between_nodes = 0;  ///< part of `sent` that went to ranks of other nodes
   std::int64_t kept = 0;           ///< bytes from this rank to itself
   /// Bytes copied from the rank of this node that received them on this rank's behalf.
   std::int64_t copied = 0;
-  std::int64_t forwarded = 0;  ///< bytes to and from leaders inside this node, for transfers between nodes
-  std::int64_t messages = 0;   ///< number of messages (not bytes) that this rank sent to ranks of other nodes
+  /// Bytes that this rank received inside its node, as a leader or from one, for transfers between nodes.
+  std::int64_t forwarded = 0;
+  std::int64_t messages = 0;  ///< number of messages (not bytes) that this rank sent to ranks of other nodes
 
   ExchangeVolume& operator+=(const ExchangeVolume& other) noexcept;
 

@@ -43,7 +43,7 @@ struct CpGroup {
 }
 
 /// The rows of one aligned sequence that one CP rank holds, in the order in which it holds them: one or two
-/// runs, with adjacent runs merged (the last zigzag rank has one). Runs are not empty unless the sequence is.
+/// runs, with adjacent runs merged (the last zigzag rank has one). An empty sequence has none.
 class CpRuns {
  public:
   using value_type = RowRange;
@@ -64,7 +64,7 @@ class CpRuns {
 
 /// Returns the runs of CP rank `rank` in a sequence of `aligned_length` rows. Every row belongs to exactly
 /// one rank, and each rank holds aligned_length / cp rows. Throws InputError if cp.chunks() does not divide
-/// aligned_length. An empty sequence has no runs.
+/// aligned_length.
 ///
 /// Example: length 8, cp 2, zigzag: rank 0 has [0,2) and [6,8), rank 1 has [2,6).
 [[nodiscard]] CpRuns cp_runs(std::int64_t aligned_length, CpGroup cp, CpRank rank);

@@ -120,7 +120,7 @@ struct PackedRun {
 
 /// Returns every run of true tokens that CP rank `rank` holds, in local order and without padding rows; the
 /// runs' sizes over all ranks sum to num_tokens(). Packing, cutting, merging, unpacking and the transfer plan
-/// all use this function. O(b).
+/// all place rows in this way. O(b).
 [[nodiscard]] std::vector<PackedRun> packed_runs(const PackedLayout& layout, CpRank rank);
 
 }  // namespace evenkeel

@@ -43,8 +43,9 @@ inline constexpr std::string_view prediction_rows_field = "prediction_rows";
 /// token have one row per **prediction**: a response token whose predicting row this CP rank holds, sample
 /// after sample.
 struct SharedSequences {
-  PackedTreeLayout tree;                    ///< sample i of the tree is samples[i] of the micro-batch
-  std::vector<SampleId> segment_sample;     ///< the sample that ends at each segment; -1 if none does
+  PackedTreeLayout tree;  ///< sample i of the tree is samples[i] of the micro-batch
+  /// By segment: the first sample that ends there; -1 if the segment has children.
+  std::vector<SampleId> segment_sample;
   std::vector<std::int64_t> segment_group;  ///< 0-based; equal for segments with the same root
   std::vector<std::int64_t> prediction_offsets{
       0};  ///< samples + 1 offsets: the predictions of each sample on this rank
@@ -115,9 +116,9 @@ class MicroBatchArena {
 
 /// The data that one consumer gets for one forward-backward pass: sequences packed, aligned and cut for its
 /// CP rank. Owns its tensors. If a micro-batch does not have samples (since all DP ranks have the same number
-/// of micro-batches), or its samples do not have tokens, it contains one filler sequence, so tensors are
-/// never empty: pad tokens with loss mask 0 and labels of label_pad. If it was padded to a shape, sequences
-/// of padding without tokens follow.
+/// of micro-batches), or its samples do not have rows, it contains one filler sequence, so tensors are never
+/// empty: pad tokens with loss mask 0 and labels of label_pad. If it was padded to a shape, sequences of
+/// padding without tokens follow.
 struct PackedMicroBatch {
   PackedLayout layout;
   /// Length of every sequence over the whole CP group, if the tensors can be viewed as [sequences,
@@ -168,9 +169,9 @@ struct SequenceLayout {
 [[nodiscard]] PackedMicroBatch lay_out(std::vector<SampleShape> samples, const SequenceLayout& sequences,
                                        CpRank cp_rank);
 
-/// Same as lay_out(), but for samples that share the segments of a tree, whose sample i is samples[i]. A tree
-/// without rows gets a filler root. complete_fields() adds the rows of predictions. Throws the errors of
-/// PackedTreeLayout.
+/// Same as lay_out(), but for samples that share the segments of a tree, whose sample i is samples[i].
+/// Ignores the padded length and the shape. A tree without rows gets a filler root. complete_fields() adds
+/// the rows of predictions. Throws the errors of PackedTreeLayout.
 [[nodiscard]] PackedMicroBatch lay_out_shared(std::vector<SampleShape> samples, const PrefixTree& tree,
                                               const SequenceLayout& sequences, CpRank cp_rank);
 
@@ -190,17 +191,18 @@ struct DerivedFieldSettings {
 
   friend constexpr bool operator==(const DerivedFieldSettings&, const DerivedFieldSettings&) = default;
 };
-/// Sets the fields that the source does not supply: always the pad rows of the tokens, position ids and, with
-/// shared prefixes, the rows of predictions; and, if the tokens are present, labels, loss mask and the fields
-/// ahead of both. Existing fields do not change, and fields that samples `brought` are not derived, even on
-/// ranks to which they were not sent. `halo` contains reach() tokens for each run, which follow it, and, with
-/// shared prefixes, the first reach() tokens of each segment (see derive_tokens_ahead, and derive_labels of
-/// predictions).
+/// Adds the fields that the source does not supply: position ids, a padding mask if it is set in `options`
+/// and, with shared prefixes, the rows of predictions; and, if the tokens are present, labels, loss mask and
+/// the fields of further depths (predict_ahead). Also sets the pad rows of the tokens. Other existing fields
+/// do not change, and fields that samples `brought` are not derived, even on ranks to which they were not
+/// sent. `halo` contains reach() tokens for each run, which follow it, and, with shared prefixes, the first
+/// reach() tokens of each segment (see derive_tokens_ahead, and derive_labels of predictions).
 void complete_fields(PackedMicroBatch& micro_batch, std::span<const FieldSpec> brought,
                      std::span<const std::int64_t> halo, const DerivedFieldSettings& options);
 
 /// One sequence of a micro-batch, for losses and metrics that are computed per sequence (ROLL's
-/// `_unpack_sequences`). A view: it must not outlive the micro-batch.
+/// `_unpack_sequences`). A view: it must not outlive the micro-batch. With shared prefixes, a sequence is a
+/// segment, and sample() and is_filler() must not be called.
 class SequenceView {
  public:
   SequenceView(const PackedMicroBatch& micro_batch, std::int64_t index) noexcept

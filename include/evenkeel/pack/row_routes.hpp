@@ -94,8 +94,8 @@ struct SequenceRun {
 
 /// Returns the runs of a member's rows in this cut, in order. Together they contain all its rows, so kernels
 /// can use the ends of `rows` as cu_seqlens. In a flat cut, states never come from a later run or member. In
-/// a contiguous cut, only the state of a tree's segment does, if it begins on the first CP rank and continues
-/// a segment that ends on the last. Throws the errors of row_route(). O(b * cp * tp).
+/// a contiguous cut, only a tree's segments may begin with such states: they begin on the first CP rank, and
+/// the tokens before them may end on a later one. Throws the errors of row_route(). O(b * cp * tp).
 ///
 /// Example: sequences of 4, 8 and 4 rows, cp 2, flat: rank 0 has rows [0, 4) of sequence 0 and [4, 8) of
 /// sequence 1; rank 1 has [0, 4) of sequence 1, whose state is that of run 1 of member 0, and [4, 8) of
@@ -112,7 +112,8 @@ struct SequenceRun {
 /// first, and `send_rows` are rows of tensors in this cut, which several members may need. Places before a
 /// sequence's first token, and those of runs without tokens, are not filled. Reversed, it is the route of
 /// gradients, which are then added up. Throws the errors of row_route(), and InputError if the width is below
-/// 1. O(b * cp * tp * (width + log(cp * tp))); a tree also walks up its paths.
+/// 1 or so large that places exceed Integer. O(b * cp * tp * (width + log(cp * tp))); a tree also walks up
+/// its paths.
 template <typename Integer = std::int64_t>
 [[nodiscard]] RowRoute<Integer> halo_route(const PackedLayout& layout, RowCut cut, RowMember member,
                                            std::int64_t width);

@@ -15,9 +15,9 @@ namespace evenkeel {
 
 /// Runs choose_strategy() on rank `root` and broadcasts the choice. Collective over `comm`; all ranks of
 /// `comm` pass equal input. Throws only if MPI fails. If choose_strategy() fails, the error goes to the
-/// root's `work`, and all ranks of `comm` get nullopt. Each node calls this with its own communicator, so
-/// ranks of other nodes may get a choice before all ranks agree on the error. Precondition:
-/// compares_strategies(problem.settings).
+/// root's `work`. If that work has failed, in this call or earlier, all ranks of `comm` get nullopt. Each
+/// node calls this with its own communicator, so ranks of other nodes may get a choice before all ranks agree
+/// on the error. Precondition: compares_strategies(problem.settings).
 [[nodiscard]] std::optional<StrategyChoice> choose_strategy_together(const Communicator& comm, int root,
                                                                      const StepProblem& problem,
                                                                      GuardedWork& work);
@@ -29,9 +29,9 @@ namespace evenkeel {
 [[nodiscard]] StepAssignment assign_together(const Communicator& comm, int root, const StepProblem& problem,
                                              GuardedWork& work);
 
-/// PlanningPeers that communicates over `comm`, which contains one rank per DP rank. Errors go to `work`. If
-/// the work of any rank has failed, all ranks skip the remaining parts of planning. `work` must outlive this
-/// object.
+/// Implements PlanningPeers by communicating over `comm`, which contains one rank per DP rank. Errors go to
+/// `work`. If the work of any rank has failed, all ranks skip the remaining parts of planning. `work` must
+/// outlive this object.
 class RankPeers final : public PlanningPeers {
  public:
   RankPeers(const Communicator& comm, GuardedWork& work) : comm_(comm), work_(work) {}

@@ -11,7 +11,7 @@ namespace evenkeel {
 /// Bytes of one field that one rank received or copied in an exchange.
 struct FieldVolume {
   std::string name;  ///< name of the consumer's column
-  /// Whether the field is transferred in a format other than that of the samples' column.
+  /// Whether the field is changed on the way (is_field_changed()), or its equal values are stored once.
   bool changed = false;
   /// Bytes received from owners, including bytes that this rank keeps for itself. The sum over all ranks
   /// equals the bytes that owners sent or kept.

@@ -51,8 +51,8 @@ class Receivers {
   const Grid& grid_;
   const StepTransfer& step_;
   // For each world rank, the rank on its node that receives on its behalf.
-  std::vector<int> of_place_;  // for the fields that all pipeline stages get
-  std::vector<int> of_stage_;  // for the fields that only one stage gets; empty if there are no such fields
+  std::vector<int> of_place_;  // for the fields that are not for one pipeline stage alone
+  std::vector<int> of_stage_;  // for the fields of one stage (CarriedField::stage); empty if there are none
 };
 
 /// The model-parallel ranks of this rank's place that are on this rank's node, including this rank.

@@ -49,8 +49,9 @@ struct ExchangedSamples {
                                             const MicroBatchPlan& plan);
 
 /// Adds a column for each uncounted field that is sent to this rank's pipeline stage, with the element type
-/// that consumers get. Sets the rows without a sample to zero, or to `label_pad` for labels, and leaves other
-/// rows uninitialized. Allocates the columns in the micro-batch's arena if they fit. Local.
+/// that consumers get. Sets the rows without a sample to zero, to `label_pad` for labels, or to experts in
+/// turn for expert routes (FieldSettings::spread_pads). Other rows may be uninitialized. Allocates the
+/// columns in the micro-batch's arena if they fit. Local.
 void add_uncounted_columns(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan,
                            const DerivedFieldSettings& derived, PackedMicroBatch& micro_batch);
 
@@ -59,8 +60,9 @@ void add_uncounted_columns(const Mesh& mesh, const StepTransfer& step, const Mic
 /// - Each owner sends each place (dp, cp) only the rows that this place holds, directly from the owner's
 ///   columns into the consumer's packed tensors, and each field only to the pipeline stages that need it. No
 ///   rank ever holds the whole global batch.
-/// - Among the model-parallel ranks (tp, pp) of a place, only one rank per node receives data. The others
-///   copy from it or, if allowed (see TensorParallelCopies), read its tensors.
+/// - Among the model-parallel ranks (tp, pp) of a place, only one rank per node receives a field, or its part
+///   for one pipeline stage. The others copy from it or, if allowed (see TensorParallelCopies), read its
+///   tensors.
 /// - Each row that is not padding is transferred once per place and per node that has ranks of that place. In
 ///   addition, a CP rank receives the tokens of other CP ranks that it needs for the labels at the end of a
 ///   chunk or before a branch (see DerivedFieldSettings::reach).
@@ -72,9 +74,9 @@ void add_uncounted_columns(const Mesh& mesh, const StepTransfer& step, const Mic
 ///   read each other's memory.
 /// - Missing fields are derived (see complete_fields).
 ///
-/// Ranks agree on errors twice, each time in one all-reduce: before any byte is transferred, and at the end,
-/// after each rank has run `own_work` on its result. Until this function returns, other ranks may read the
-/// columns of `step.mine`. All ranks throw the same error: the error of a rank whose work has failed, or
+/// All ranks agree on errors twice, each time in one all-reduce: before any byte is transferred, and at the
+/// end, after each rank has run `own_work` on its result. Until this function returns, other ranks may read
+/// the columns of `step.mine`. All ranks throw the same error: the error of a rank whose work has failed, or
 /// LimitError if a rank runs out of memory for columns. Only MpiError may be thrown by one rank alone.
 [[nodiscard]] ExchangedSamples exchange_samples(const Mesh& mesh, const StepTransfer& step,
                                                 const DerivedFieldSettings& derived,

@@ -66,12 +66,12 @@ class DerivedColumns {
 
   /// Returns the derived columns, in the order in which they are added.
   [[nodiscard]] std::span<const ColumnDescription> columns() const noexcept { return columns_; }
-  /// Returns the columns that add_prediction_rows() adds, a prefix of columns().
+  /// Returns the column that add_prediction_rows() adds, if any: a prefix of columns().
   [[nodiscard]] std::span<const ColumnDescription> layout_columns() const noexcept {
     return columns().first(of_layout_);
   }
 
-  /// Adds the columns of prediction rows. These are the first columns, and depend only on the layout. Does
+  /// Adds the column prediction_rows_field, which is the first column and depends only on the layout. Does
   /// nothing without shared prefixes.
   void add_prediction_rows(PackedMicroBatch& micro_batch) const;
   /// Adds all other derived columns to the same micro-batch, and sets the pad rows of its tokens. The
@@ -88,7 +88,7 @@ class DerivedColumns {
 
   DerivedFieldSettings options_;
   bool has_tokens_ = false;
-  std::size_t of_layout_ = 0;  // number of columns that add_prediction_rows() adds, which come first
+  std::size_t of_layout_ = 0;  // number of columns that add_prediction_rows() adds: 1, or 0 if none
   std::vector<ColumnDescription> columns_;
   std::vector<Fill> fills_;  // for each entry of columns_: the function that fills the column
 };

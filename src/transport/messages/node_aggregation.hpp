@@ -79,16 +79,16 @@ struct LeaderPlan {
   std::vector<StagedPart> collected;  ///< bytes that members of this node send, ordered by final receiver
   std::vector<StagedPart> outgoing;   ///< bytes to send to leaders of other nodes
   std::vector<StagedPart> incoming;   ///< bytes to receive from leaders of other nodes
-  std::vector<StagedPart> handed_on;  ///< bytes to hand on to members of this node
+  std::vector<StagedPart> handed_on;  ///< bytes to pass on to members of this node
 
-  /// Returns whether any bytes of this rank, or of ranks whose leader it is, go through leaders.
+  /// Returns whether any messages to or from this rank's node go through leaders.
   [[nodiscard]] bool uses_leaders() const noexcept;
 };
 
 /// Returns whether messages from one node to another go through the nodes' leaders. `messages[i]` is the
-/// number of bytes for the i-th pair of ranks. The messages must fit in `max_bytes` together, and at least
-/// two must not be empty. If `mode` is `automatic`, they must also be small on average. Returns false if
-/// `mode` is `never`. Both nodes get the same result, since they pass the same numbers.
+/// number of bytes for the i-th pair of ranks. The result is true if the messages fit in `max_bytes`
+/// together, at least two are not empty and, if `mode` is `automatic`, they are small on average; it is false
+/// if `mode` is `never`. Both nodes get the same result, since they pass the same numbers.
 [[nodiscard]] bool should_use_leaders(NodeAggregation mode, std::span<const std::int64_t> messages,
                                       std::int64_t max_bytes) noexcept;
 

@@ -73,8 +73,8 @@ class NodeMemory {
   [[nodiscard]] bool any_neighbors() const noexcept { return any_neighbors_; }
   [[nodiscard]] bool is_neighbor(int rank) const noexcept { return process_of(rank) != 0; }
 
-  /// Returns `bytes` readable bytes at `place` in the heap of neighbor `rank`, valid as long as this object.
-  /// Throws IoError if the file cannot be mapped or is too short.
+  /// Returns `bytes` readable bytes at `place` in the heap of neighbor `rank`, valid while this object
+  /// exists. Throws IoError if the file cannot be mapped or is too short.
   [[nodiscard]] std::span<const std::byte> view(int rank, const SharedHeap::Place& place, std::size_t bytes);
   /// Returns the same bytes as view(), valid as long as the pointer or a copy of it exists, even after this
   /// object is destroyed.
@@ -94,8 +94,8 @@ class NodeMemory {
 
  private:
   /// Message from a rank to its neighbors: the place of a random number in its heap. Reading that number
-  /// verifies the mapping. A process number is not sufficient, since a process in a different container may
-  /// have the same number.
+  /// verifies the mapping. A process id is not sufficient, since a process in a different container may have
+  /// the same id.
   struct Introduction {
     std::int64_t rank = 0;
     std::int64_t process = 0;

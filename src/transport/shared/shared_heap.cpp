@@ -120,8 +120,9 @@ void SharedHeap::do_deallocate(void* address, std::size_t bytes, std::size_t ali
   }
 }
 
-// Allocates the pages of a segment up to `end`, and more in advance if possible. Blocks are taken from the
-// front of a hole, so the bytes that were never handed out are at the end of the segment.
+// Allocates the pages of a segment up to `end`, and at least `least_backing` bytes of them at a time if the
+// segment has that many left. Blocks are taken from the front of a hole, so the bytes that were never handed
+// out are at the end of the segment.
 void SharedHeap::allocate_pages_until(Segment& segment, const std::byte* end) {
   const auto wanted = static_cast<std::size_t>(end - segment.begin);
   if (wanted <= segment.backed) return;

@@ -67,8 +67,9 @@ class Notices {
   /// Throws LimitError if MPI cannot count the notices.
   Notices(std::vector<bool> to, std::vector<bool> from);
 
-  /// Starts the exchange. Collective over the ranks that exchange notices. `mine[r]` goes to rank r, and must
-  /// remain valid and unchanged until end() returns or this object is destroyed.
+  /// Starts the exchange. Collective over the ranks that exchange notices or, if MPI does not connect the
+  /// ranks, over `comm`. `mine[r]` goes to rank r, and must remain valid and unchanged until end() returns or
+  /// this object is destroyed.
   void begin(const Communicator& comm, std::span<const OfferNotice> mine);
   /// Waits for the next notice and returns the rank that sent it. Returns nullopt after the last notice.
   [[nodiscard]] std::optional<int> next();
@@ -113,8 +114,9 @@ class SharedTransfer {
   SharedTransfer(NodeMemory& memory, const std::vector<BlockList>& sends,
                  const std::vector<BlockList>& receives);
 
-  /// Collective over the ranks of the node: announces this rank's bytes to its neighbors, copies the bytes
-  /// that this rank sends itself, and copies the bytes that neighbors announced.
+  /// Collective over the ranks of the node or, if MPI does not connect the ranks, over `comm`: announces this
+  /// rank's bytes to its neighbors, copies the bytes that this rank sends itself, and copies the bytes that
+  /// neighbors announced.
   void run(const Communicator& comm);
 
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept { return error_; }

@@ -283,9 +283,9 @@ struct BlockMask {
   [[nodiscard]] std::int64_t num_computed_tiles() const noexcept;
   friend bool operator==(const BlockMask&, const BlockMask&) = default;
 };
-/// Returns the tiles of one CP rank's mask. Throws InputError if tiles do not have rows. `reuse` is a mask
-/// that is no longer needed. If it has memory for the same number of tiles, nothing is allocated; otherwise,
-/// allocating memory takes most of the time. O(k + m * n).
+/// Returns the tiles of one CP rank's mask. Throws InputError if a dimension of `tile` is below 1. `reuse` is
+/// a mask that is no longer needed. If it has memory for the same number of tiles, the result uses that
+/// memory; otherwise, allocating memory takes most of the time. O(k + m * n).
 [[nodiscard]] BlockMask block_mask(const PackedTreeLayout& layout, CpRank rank, KeyOrder keys,
                                    TileSize tile = {}, BlockMask reuse = {});
 

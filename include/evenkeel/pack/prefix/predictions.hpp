@@ -63,9 +63,9 @@ struct PredictionRun {
 /// Derives labels, one per prediction of prediction_runs(..., ahead): the response token itself, from this
 /// rank's rows. `halo` contains tokens that other ranks may have to send, in groups of `reach`: those after
 /// each entry of packed_runs(layout.segments(), rank), then the first ones of each segment. It is read only
-/// for runs that end inside their segment, and for first tokens of segments that do not begin with a run of
-/// this rank; with cp 1, it is not read at all. Throws InputError unless `out` has one element per
-/// prediction, and if a token is missing. Precondition: ahead < reach.
+/// for runs that end inside their segment, and for first tokens of segments that this rank does not hold;
+/// with cp 1, it is not read at all. Throws InputError unless `out` has one element per prediction, and if a
+/// token is missing. Precondition: ahead < reach.
 void derive_labels(const PackedTreeLayout& layout, std::span<const std::int64_t> prompt_lengths, CpRank rank,
                    std::span<const std::int64_t> local_tokens, std::span<const std::int64_t> halo,
                    std::span<std::int64_t> out, std::int64_t reach = 1, std::int64_t ahead = 0);
