@@ -26,8 +26,8 @@ inline void write_partition(const Partition& partition, std::int64_t* items, std
   for (std::int64_t g = 0; g < partition.size(); ++g) offsets[g + 1] = offsets[g] + std::ssize(partition[g]);
 }
 
-/// Returns the partition that `items` and `offsets` describe. Throws WrongArgument for NULL, and InputError
-/// for invalid offsets.
+/// Returns the partition that `items` and `offsets` describe. Throws WrongArgument for NULL or a negative
+/// number, and InputError for invalid offsets.
 [[nodiscard]] inline Partition partition_of(const std::int64_t* items, std::int64_t count,
                                             const std::int64_t* offsets, std::int64_t k) {
   const std::span<const std::int64_t> all = array_of(items, count, "items");

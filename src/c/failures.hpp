@@ -24,8 +24,8 @@ void require_index(std::int64_t index, std::int64_t count, const char* name, con
 /// is not 0.
 void require_list(const void* first, std::int64_t count, const char* name);
 
-/// Returns the error that a caller's function (a callback) stored as this thread's last error before it
-/// returned `status`.
+/// Returns the error with this status that C code stored as this thread's last error. Throws WrongArgument if
+/// `status` is not an error or is EVENKEEL_ERROR_INTERNAL.
 [[nodiscard]] ErrorReport report_of_status(evenkeel_status status);
 
 /// Stores the exception being handled as the thread's last error, and returns the status for the exception.

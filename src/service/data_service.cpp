@@ -49,8 +49,8 @@ void require_free_for_steps(const ServiceParts& parts) {
                      "Use another service for steps made ahead");
 }
 
-/// Throws ConfigError if sources were not compared, and InputError if this service makes steps ahead. `parts`
-/// must be equal on all ranks.
+/// Throws ConfigError if sources were not compared, and InputError if this service makes or has made steps
+/// ahead. `parts` must be equal on all ranks.
 void require_free_for_samples(const ServiceParts& parts) {
   if (parts.unchecked) throw_unchecked_sources(*parts.unchecked);
   if (parts.ahead || parts.position)

@@ -92,8 +92,8 @@ std::uint64_t hash_of_rows(const RaggedBatch& from, const Column& column, const 
   return hash_of_bytes({column.row(rows.begin), column.row(rows.end)});
 }
 
-/// Returns a hash of the part of the sample before the cut if the sample declares its tree, otherwise 0 (see
-/// RaggedBatch::contexts).
+/// If the sample declares its tree, returns a hash of the segment ids before the cut and, if only response
+/// tokens have segment ids, of the prompt tokens before the cut; otherwise 0 (see RaggedBatch::contexts).
 std::uint64_t context_of(const RaggedBatch& from, const Cut& cut) {
   const Column* const segments = from.find(segment_ids_field);
   if (segments == nullptr || cut.tokens.begin == 0) return 0;

@@ -37,9 +37,9 @@ void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFie
 /// - in fields per sample, text and bytes, all rows of the sample.
 /// The prompt of a piece is the part of the sample's prompt that is in the piece. Token ranges are rebased to
 /// the piece's first token and clipped to the piece. If samples declare trees, each piece that does not begin
-/// at its sample's first token gets a hash of the preceding tokens (RaggedBatch::contexts). Two such pieces
-/// therefore share tokens only if their preceding tokens are equal. Fields are in the order of the first
-/// cut's batch. O(bytes).
+/// at its sample's first token gets a hash of what identifies the preceding tokens: their segment ids, and
+/// the tokens of a prompt without segment ids (RaggedBatch::contexts). Two such pieces therefore share tokens
+/// only if these are equal. Fields are in the order of the first cut's batch. O(bytes).
 ///
 /// A loss mask with one value per token belongs to the rows that predict tokens (unless FieldSettings::at is
 /// token). If a piece ends before its sample does, the mask value of the piece's last row becomes 0, because

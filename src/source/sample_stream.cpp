@@ -1,5 +1,5 @@
-// Defines the members of DataService that take a SampleStream. They are defined here because the module
-// `service` does not know SampleStream.
+// Also defines the members of DataService that take a SampleStream, since the module `service` does not know
+// SampleStream.
 #include "evenkeel/source/sample_stream.hpp"
 
 #include <cstdint>

@@ -53,7 +53,7 @@ enum {
 /* Packs `count` items into a small number of bins, none of which exceeds `max_size` or `max_items`. `counts`
  * has the number of items that each item counts for; if it is NULL, each counts for 1. Fills in `items` and
  * `offsets` as above; `offsets` has room for count + 1 entries. Returns LIMIT for an item that does not fit
- * in any bin, and INPUT for a negative size or a limit below 1. */
+ * in any bin, and INPUT for a negative size, or for a count or a limit below 1. */
 EVENKEEL_API evenkeel_status evenkeel_pack_bins(int32_t algorithm, const int64_t* sizes,
                                                 const int64_t* counts, int64_t count, int64_t max_size,
                                                 int64_t max_items, int64_t* items, int64_t* offsets,

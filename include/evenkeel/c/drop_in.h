@@ -18,8 +18,8 @@ EVENKEEL_API evenkeel_status evenkeel_partition_with_cap(const int64_t* costs, i
                                                          int64_t cap, int64_t* items, int64_t* offsets,
                                                          int64_t* num_groups);
 /* Partitions samples into k parts, balanced by the work of a 7B model. Samples with equal keys stay together.
- * If `equal_groups` is not 0, all parts have the same number of keys. Returns INPUT if there are fewer keys
- * than parts, or if the keys cannot be divided equally. */
+ * The parts' numbers of keys differ by at most one. Returns INPUT if there are fewer keys than parts, for a
+ * negative length, and, if `equal_groups` is not 0, unless k divides the number of keys. */
 EVENKEEL_API evenkeel_status evenkeel_partition_whole_groups(const int64_t* lengths, const int64_t* keys,
                                                              int64_t count, int64_t k, int32_t equal_groups,
                                                              int64_t* items, int64_t* offsets);

@@ -7,9 +7,10 @@
  * COLLECTIVE functions are marked as such. All ranks call them in the same order. If any rank finds an error,
  * all ranks return the same error. Therefore, a rank that has failed still makes the call: wrong arguments
  * are EVENKEEL_ERROR_INPUT on every rank, and running out of memory on one rank is EVENKEEL_ERROR_LIMIT. Only
- * three errors may occur on one rank alone: EVENKEEL_ERROR_MPI, after which the job should end; a NULL
- * service or stream, since it has no ranks to inform; and an error in returning a result that all ranks have
- * already made, such as NULL for the place of a stream's step. All other functions are LOCAL. */
+ * three errors may occur on one rank alone: EVENKEEL_ERROR_MPI, after which the job should end; NULL for
+ * ranks, a service or a stream, since there are no ranks to inform; and an error in returning a result that
+ * all ranks have already made, such as NULL for the place of a stream's step. All other functions are
+ * LOCAL. */
 #ifndef EVENKEEL_C_EVENKEEL_MPI_H
 #define EVENKEEL_C_EVENKEEL_MPI_H
 

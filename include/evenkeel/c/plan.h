@@ -26,8 +26,8 @@ typedef struct evenkeel_plan evenkeel_plan;
 
 /* Plans step number `step` under a profile of the configuration; NULL or "" means the job's own settings.
  * `ranks` is the number of ranks in the world if mesh.dp is auto, or -1 if mesh.dp is set. Deterministic.
- * Returns CONFIG for settings that conflict, LIMIT for a sample above micro_batch.max_tokens, and INPUT for
- * invalid lengths. */
+ * Returns CONFIG for settings that conflict, MESH for a mesh that does not fit `ranks`, LIMIT for a sample
+ * above micro_batch.max_tokens, and INPUT for invalid lengths. */
 EVENKEEL_API evenkeel_status evenkeel_plan_create(const evenkeel_lengths* lengths,
                                                   const evenkeel_config* config, const char* profile,
                                                   int64_t step, int32_t ranks, evenkeel_plan** plan);

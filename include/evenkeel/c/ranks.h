@@ -49,7 +49,8 @@ EVENKEEL_API evenkeel_status evenkeel_ranks_create(const evenkeel_group_calls* c
                                                    evenkeel_ranks** ranks);
 /* Reports that this rank cannot make its configuration or its state. The rank calls this function instead of
  * evenkeel_service_create or evenkeel_service_resume, which the other ranks call. All ranks then return
- * `status`, with the last error of this thread. Collective. Returns INPUT if `status` is not an error. */
+ * `status` (INPUT for ARGUMENT, LIMIT for OUT_OF_MEMORY), with the last error of this thread. Collective.
+ * Returns INPUT if `status` is not an error or is INTERNAL. */
 EVENKEEL_API evenkeel_status evenkeel_ranks_fail(const evenkeel_ranks* ranks, evenkeel_status status);
 EVENKEEL_API void evenkeel_ranks_destroy(evenkeel_ranks* ranks);
 

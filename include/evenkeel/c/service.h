@@ -51,8 +51,8 @@ EVENKEEL_API evenkeel_status evenkeel_service_step(evenkeel_service* service, co
                                                    const char* profile, evenkeel_step** step);
 /* Returns all groups of ranks that may run a micro-batch together, over all tp and pp, in the same order on
  * all ranks: ranks (int32), group after group, and offsets, at which each group's ranks begin. With `mesh.cp:
- * flexible`, these are all groups of neighbors whose size is a power of two; otherwise, the groups of the
- * fixed cp. Local. */
+ * flexible`, these are the groups of n neighbors whose first place is a multiple of n, for all powers of two
+ * n up to mesh.max_cp; otherwise, the groups of the fixed cp. Local. */
 EVENKEEL_API evenkeel_status evenkeel_service_context_groups(const evenkeel_service* service,
                                                              evenkeel_arrays** arrays);
 /* Runs the samples of `step` again, under another profile. `step` becomes the new pass, and views of the

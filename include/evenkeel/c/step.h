@@ -104,8 +104,9 @@ EVENKEEL_API evenkeel_status evenkeel_results_create(const evenkeel_step* step, 
  * (EVENKEEL_SAMPLE), or the rows given by `offsets` for each sample of the micro-batch, including filler
  * (EVENKEEL_ROWS, _TEXT and _BYTES). Local. The first error is kept with the results: every later put returns
  * it, and collecting the results returns it on all ranks, so a trainer need not check this status. Returns
- * ARGUMENT for a wrong argument, INPUT for a name that was put before, and OUT_OF_MEMORY. The number of rows
- * is checked when results are collected. */
+ * ARGUMENT for a wrong argument, INPUT for a name that was put before or offsets that do not match the rows,
+ * and LIMIT or OUT_OF_MEMORY if this process is out of memory. The number of rows is checked when results are
+ * collected. */
 EVENKEEL_API evenkeel_status evenkeel_results_put(evenkeel_results* results, int64_t micro_batch,
                                                   const evenkeel_field* field);
 /* Reports that this rank cannot make a result: keeps the last error of this thread, which had this status.

@@ -41,7 +41,8 @@ EVENKEEL_API evenkeel_status evenkeel_stream_state(evenkeel_stream* stream, char
 EVENKEEL_API evenkeel_status evenkeel_stream_publish(evenkeel_stream* stream, int64_t version);
 /* For samples that arrive: reports that samples of the steps before `next_step` can be freed, since the
  * trainer's state at that step is saved, or since the trainer does not keep a state. If the buffer cannot be
- * reached, a later call also covers these steps. Has no effect on other sources. Collective. */
+ * reached, a later call also covers these steps; once samples have ended, this function waits for the buffer.
+ * Has no effect on other sources. Collective. */
 EVENKEEL_API evenkeel_status evenkeel_stream_report_saved_before(evenkeel_stream* stream, int64_t next_step);
 /* Destroys a stream. Returned steps remain valid. Does not wait for samples. Collective; all ranks must call
  * it after the same step. */

@@ -112,10 +112,11 @@ class DataService {
   /// `added` contains additional fields of this rank's samples (such as old log-probs and advantages), in the
   /// order in which it supplied them. Only these are sent, and they replace fields with the same names.
   /// Throws InputError on every rank if they belong to other samples, differ between ranks, are named
-  /// input_ids or loss_mask, would have to be moved (FieldSettings::at is token), have one label per token
-  /// without FieldSettings::at, or are refused by require_valid_samples(); if the trainer has left columns in
-  /// `before` with a wrong number of rows, or not in all micro-batches; or if ranks pass different steps or
-  /// profiles, or a step that was moved from. Also throws the errors of step(read, profile).
+  /// input_ids, loss_mask or response_mask, would have to be moved (FieldSettings::at is token), have one
+  /// label per token without FieldSettings::at, or are refused by require_valid_samples(); if the trainer has
+  /// left columns in `before` with a wrong number of rows, or not in all micro-batches; or if ranks pass
+  /// different steps or profiles, or a step that was moved from. Also throws the errors of step(read,
+  /// profile).
   [[nodiscard]] Step step(Step before, std::string_view profile, const RaggedBatch& added);
   /// Makes another pass like step(before, profile, batch), with the additional fields that `added` returns.
   /// If `added` throws on any rank, all ranks throw.
@@ -134,7 +135,7 @@ class DataService {
 
   /// Gathers the results of all ranks' samples on rank `root` of mesh().world(), ordered by sample id;
   /// returns an empty batch on the others. Use it for results that are small enough for one rank. Throws the
-  /// errors of collect().
+  /// errors of collect(), and InputError if `root` is not a rank of mesh().world().
   [[nodiscard]] RaggedBatch collect_on(const Step& step, const StepResults& results, int root) const;
 
   /// Reports how long this rank took for one micro-batch of a step: forward, backward or both, but always the

@@ -54,8 +54,8 @@ class Steps {
   [[nodiscard]] std::optional<Step> next();
 
   /// If there is no thread, makes one step ahead, unless N steps are ready or there are no more. Returns
-  /// whether it made a step. Call this while the trainer's work runs elsewhere, such as kernels queued on a
-  /// device. Does nothing if there is a thread.
+  /// whether it tried to make a step; if that failed, next() throws the error. Call this while the trainer's
+  /// work runs elsewhere, such as kernels queued on a device. Does nothing if there is a thread.
   bool progress();
 
  private:

@@ -60,8 +60,8 @@ class SampleSource {
   }
 
   /// Announces that this rank, or another rank of its node, will read() these samples soon, usually in the
-  /// next call but one, so that they can be prefetched from disk. This is a hint: it is local, does not wait,
-  /// and does not affect the result of read(). Does nothing if samples are not in files.
+  /// call after the next one, so that they can be prefetched from disk. This is a hint: it is local, does not
+  /// wait, and does not affect the result of read(). Does nothing if samples are not in files.
   virtual void prefetch(std::span<const std::int64_t> positions) const { static_cast<void>(positions); }
 
   /// Returns the contents of the source that are not fields of its samples, and why they are ignored, such as
@@ -75,8 +75,8 @@ class SampleSource {
 
 inline constexpr std::int64_t any_length = std::numeric_limits<std::int64_t>::max();
 
-/// Returns the maximum length of a sample, in tokens, that can be planned under any profile of `config`: the
-/// largest cap.
+/// Returns the maximum length of a sample, in tokens, that can be planned under at least one profile of
+/// `config`: the largest cap, or 2^31 - 1 with mesh.cp: flexible, since caps then depend on the mesh.
 [[nodiscard]] std::int64_t longest_sample(const Config& config);
 
 /// Collective over `comm`: opens the source named by a configuration. A JSONL file is scanned in byte ranges,
@@ -90,7 +90,8 @@ inline constexpr std::int64_t any_length = std::numeric_limits<std::int64_t>::ma
 /// (FieldSettings::read_as).
 ///
 /// Throws the same error on every rank: InputError naming the file if it does not have samples, or if no
-/// sample has a field that `fields` requires; ConfigError if the kind is not set or is `embedded`, or if
+/// sample has a field that `fields` requires; IoError if a file cannot be read or differs between ranks; and
+/// ConfigError if the kind is not set or is `stream` or `embedded`, if it needs a path that is not set, or if
 /// ranks name different sources.
 [[nodiscard]] std::unique_ptr<SampleSource> open_source(const Communicator& comm,
                                                         const SourceSettings& config,

@@ -80,7 +80,8 @@ class SampleStream {
   void publish(std::int64_t version);
   /// Collective over the stream's communicator: reports that the job's state before `next_step` is saved, or
   /// will never be needed, so samples of earlier steps can be freed. Best effort if the buffer cannot be
-  /// reached, since a later call also covers these steps. Has no effect on other sources.
+  /// reached, since a later call also covers these steps; once samples have ended, waits for the buffer, like
+  /// read(). Has no effect on other sources.
   void report_saved_before(std::int64_t next_step);
   /// Makes read() stop waiting: it throws EndOfSamples within a few seconds. Local; may be called from any
   /// thread. Use it in a trainer that ends before its samples do.
@@ -91,7 +92,7 @@ class SampleStream {
 
   /// Returns the numbers of samples that have arrived, were trained and were dropped, equal on all ranks.
   /// Collective over the stream's communicator; may be called while another thread reads. If the buffer
-  /// cannot be reached, returns the latest known figures.
+  /// cannot be reached, the first call waits for it, like read(), and later calls return the latest figures.
   [[nodiscard]] ArrivalFigures arrival_figures();
 
   /// Collective over the stream's communicator: fills in the sources of a state. The first call reads files;

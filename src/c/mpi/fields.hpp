@@ -10,7 +10,7 @@
 
 namespace evenkeel::c {
 
-/// A field passed from C that has been validated completely.
+/// A field passed from C that check_field() has accepted.
 struct CheckedField {
   FieldSpec spec;
   std::span<const std::byte> bytes;

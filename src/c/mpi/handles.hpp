@@ -24,10 +24,11 @@
 // Definitions of the opaque types of evenkeel_mpi.h.
 
 struct evenkeel_samples {
-  // Mutable, since a step may borrow the batch's memory (make_borrowing_batch()). Callers cannot observe this
-  // change.
+  // Mutable, since a step may borrow the batch's memory (make_borrowing_batch()). Callers can observe this
+  // only in evenkeel_field::is_shared.
   mutable evenkeel::RaggedBatch batch;
-  std::optional<evenkeel::ErrorReport> wrong;  // error of the first field that could not be added
+  // First error of adding a field or reported by evenkeel_samples_fail(); thrown by make_borrowing_batch().
+  std::optional<evenkeel::ErrorReport> wrong;
 };
 
 struct evenkeel_step {
@@ -38,7 +39,7 @@ struct evenkeel_step {
 
 struct evenkeel_results {
   evenkeel::StepResults results;
-  // Error of the first put that failed; thrown when results are collected.
+  // First error of a put or reported by evenkeel_results_fail(); thrown when results are collected.
   std::optional<evenkeel::ErrorReport> wrong;
 };
 
@@ -68,8 +69,7 @@ struct evenkeel_stream {
 
 namespace evenkeel::c {
 
-/// Returns a batch that shares the memory of `samples`. Throws the stored error if a field could not be
-/// added.
+/// Returns a batch that shares the memory of `samples`. Throws the stored error if there is one.
 [[nodiscard]] RaggedBatch make_borrowing_batch(const evenkeel_samples& samples);
 
 /// Returns the index of a micro-batch. Throws WrongArgument if `step` is NULL or does not have this

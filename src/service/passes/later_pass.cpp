@@ -261,7 +261,7 @@ std::shared_ptr<const StepSamples> add_fields_to_samples(const StepSamples& samp
 /// Tensors that a pass leaves on this rank for the next pass.
 struct RemainingTensors {
   std::vector<PackedMicroBatch> tensors;
-  bool stays = false;           ///< whether all sequences stay on their ranks; the same on all ranks
+  bool stays = false;           ///< whether all ranks can reuse their tensors; the same on all ranks
   bool stays_together = false;  ///< whether sequences that share a micro-batch also stay together
 };
 

@@ -36,7 +36,8 @@ void regroup(std::span<PackedMicroBatch> from, std::span<const MicroBatchPlan> f
 // ranks, it goes to this rank's `work`.
 
 /// Collective over all ranks: returns the tensors that the previous pass left on this rank, regrouped if the
-/// micro-batches differ. If samples move to other ranks, sends them again instead. Moves the tensors out of
+/// micro-batches differ. Sends the samples again instead if they move to other ranks, are cut differently or
+/// need other fields, or if they share prefixes and the micro-batches differ. Moves the tensors out of
 /// `before`.
 [[nodiscard]] ExchangedSamples reuse_or_resend(const StepContext& context, Step& before, Planned& planned,
                                                GuardedWork& work);

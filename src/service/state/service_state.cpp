@@ -205,8 +205,8 @@ Json json_of(const ServiceState& state) {
   return json;
 }
 
-/// Reads members of one JSON object in a state. Validates every value, since the file may have been edited by
-/// hand.
+/// Reads members of one JSON object in a state. Validates every value, since any text can be given a matching
+/// checksum.
 class Reader {
  public:
   explicit Reader(const Json& object, std::string name) : object_(object), name_(std::move(name)) {

@@ -65,8 +65,8 @@ std::shared_ptr<const RaggedBatch> keep_samples(const Config& config, RaggedBatc
   return std::make_shared<const RaggedBatch>(std::move(mine));
 }
 
-// Throws InputError if samples supply labels, a loss mask or look-ahead fields (NAME@K). With
-// pack.predict_ahead, all of these fields must be derivable from the lengths.
+// Throws InputError if samples supply labels, a loss mask or look-ahead fields (NAME@K), since
+// pack.predict_ahead derives all of these fields from the tokens and lengths.
 void require_derived_labels(std::span<const CarriedField> fields) {
   for (const CarriedField& field : fields) {
     const std::string& name = field.name();

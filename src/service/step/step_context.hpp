@@ -24,8 +24,9 @@ namespace evenkeel {
 /// micro_batch.shapes.
 using ChosenShapes = std::shared_ptr<const std::vector<PackedShape>>;
 
-/// Data shared by all steps of a service. Equal on all ranks, except for each rank's place in the mesh. Only
-/// the measured costs change; they change between steps, in the same way on all ranks.
+/// Data shared by all steps of a service. Equal on all ranks, except for each rank's place in the mesh and
+/// the times that it has reported. Only these times and the measured costs change; the costs change between
+/// steps, in the same way on all ranks.
 struct StepContext {
   /// Collective over `ranks`. `from` must be equal on all ranks. Unless it is empty, the caller must already
   /// have checked it with require_resumable().
@@ -53,7 +54,7 @@ struct StepContext {
   std::set<std::string> cost_fields;  // fields that define the cost of samples in any pass
   ChosenShapes first_shapes;          // shapes with which the first step of this service begins
   std::uint64_t number = 0;           // identifies this service (StepOrigin::service)
-  // Whether exchanges send bytes in messages (moves_without_messages()); equal on all ranks.
+  // Whether exchanges send bytes in messages: the opposite of moves_without_messages(). Equal on all ranks.
   bool sends_messages = true;
 
  private:

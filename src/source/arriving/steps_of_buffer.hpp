@@ -60,7 +60,7 @@ class StepsOfBuffer {
 
   /// Returns the step. If it is not formed yet, waits for enough samples and forms it if `rules` is not null;
   /// otherwise waits until another reader has formed it. Throws
-  /// - EndOfSamples if the step will never be formed;
+  /// - EndOfSamples if the step will never be formed, or if `must_stop` is set;
   /// - IoError if the buffer has been unreachable, or no samples have arrived, for the configured time;
   /// - InputError if the step is not the next one, if its samples were freed, if the rank that forms steps
   ///   failed (with that rank's error), or if another job has begun;

@@ -36,7 +36,7 @@ class DumpedMicroBatch {
   DumpedMicroBatch(const std::filesystem::path& folder, std::span<const DumpedPart> parts,
                    std::int64_t number);
 
-  /// Returns the schema of the first file.
+  /// Returns the schema in the first rank's file of the last pipeline stage.
   [[nodiscard]] const DumpSchema& schema() const noexcept { return schema_; }
   /// Returns the samples, without fillers.
   [[nodiscard]] std::vector<DumpedSample> samples() const;

@@ -83,8 +83,9 @@ class Feeder {
 };
 
 /// Returns the part of a job's configuration that determines which samples a feeder sends and in which order:
-/// `source`, `sources`, `batch` and `fields`. Throws ConfigError if the source is a stream, if a rule depends
-/// on the job's mesh, or if the job would shift the values of a dump a second time.
+/// `source`, `sources`, `batch` and `fields`. Throws ConfigError if the source is a stream, if outliers are
+/// delayed, if a rule depends on the job's mesh, or if the job would shift the values of a dump a second
+/// time.
 [[nodiscard]] Config config_of_feeder(const Config& job);
 
 }  // namespace evenkeel

@@ -20,7 +20,8 @@ namespace evenkeel {
 void require_same_content(const Communicator& comm, const InputFile& file);
 
 /// Calls require_same_content() for several files, in the same order on all ranks. If all ranks have opened
-/// the same inodes with equal sampled digests, a single gather suffices for all files.
+/// the same inodes with equal sizes, modification times and sampled digests, a single gather suffices for all
+/// files.
 void require_same_contents(const Communicator& comm, std::span<const InputFile* const> files);
 
 /// Collective over `comm`, whose ranks must have opened files with the same content: returns a digest of the

@@ -38,9 +38,9 @@ using InputFiles = std::vector<std::unique_ptr<const InputFile>>;
                                     const std::vector<std::filesystem::path>& paths);
 
 /// Collective over `comm`: replaces each compressed file (gzip, zstd) with a decompressed copy: an unlinked
-/// file in the folder for temporary files ($TMPDIR). Errors still use the compressed file's name. Each node
-/// decompresses each file once: the node's ranks divide the files among themselves, and all of them read the
-/// copies. Throws the same error on every rank.
+/// file in the folder for temporary files ($TMPDIR, by default /tmp). Errors still use the compressed file's
+/// name. Each node decompresses each file once: the node's ranks divide the files among themselves, and all
+/// of them read the copies. Throws the same error on every rank.
 void unpack_on_nodes(const Communicator& comm, InputFiles& files);
 
 /// Local: replaces a compressed file with a decompressed copy, as unpack_on_nodes() does. Returns the file

@@ -15,8 +15,8 @@
 
 namespace evenkeel {
 
-/// Rollouts as JSON Lines, from one file or all files that match a pattern, compressed or not. When the
-/// source is opened,
+/// Rollouts as JSON Lines, from all files that the paths and patterns of a source name, compressed or not.
+/// When the source is opened,
 /// 1. all ranks check that they see the same content;
 /// 2. each node decompresses the compressed files once;
 /// 3. each rank scans and checks a range of the files' bytes.

@@ -13,10 +13,11 @@
 
 namespace evenkeel {
 
-/// Samples in tensors of safetensors files (one file or all files of a pattern), ragged or padded. When the
-/// source is opened, all ranks check that they see the same content, and each rank reads the offsets or masks
-/// of a share of the samples. Afterwards, a rank reads only its own share of each step. Keeps 16 bytes per
-/// sample on every rank. Samples are numbered over all files, and these numbers are their ids.
+/// Samples in tensors of safetensors files (all files that the paths and patterns of a source name), ragged
+/// or padded. When the source is opened, all ranks check that they see the same content, and each rank reads
+/// the offsets or masks of a share of the samples. Afterwards, a rank reads only its own share of each step.
+/// Keeps 16 bytes per sample on every rank. Samples are numbered over all files, and these numbers are their
+/// ids.
 class TensorSource : public SampleSource {
  public:
   /// Collective over `comm`. Throws on every rank: InputError if samples cannot be determined from the
