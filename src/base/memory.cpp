@@ -112,7 +112,7 @@ void require_memory(std::size_t bytes) {
   if (!available || bytes <= static_cast<std::size_t>(*available)) return;
   throw LimitError("memory",
                    std::to_string(bytes) + " bytes must be allocated at once, but only " +
-                       std::to_string(*available) + " are free on this node",
+                       std::to_string(*available) + " are available to this process",
                    "Use a smaller global batch, shorter samples or more nodes");
 }
 

@@ -248,7 +248,7 @@ SampleRows SampleRows::from_counts(std::span<const std::int64_t> counts) {
       throw InputError("sample " + std::to_string(made.size()) + " of the batch",
                        "has " + format_plain_count(count, "row") + ", and the samples before it have " +
                            std::to_string(before),
-                       "Numbers of rows must be from 0 to 2^63 - 1");
+                       "Numbers of rows must not be negative, and must add up to less than 2^63");
     }
     made.offsets_.push_back(before + count);
   }
@@ -258,7 +258,7 @@ SampleRows SampleRows::from_counts(std::span<const std::int64_t> counts) {
 SampleRows SampleRows::from_offsets(std::vector<std::int64_t> offsets) {
   if (offsets.empty() || offsets.front() != 0 || !std::ranges::is_sorted(offsets)) {
     throw InputError("offsets", "are not prefix sums: they must start at 0 and never decrease",
-                     "Give one more offset than there are samples");
+                     "Begin with 0, and add each sample's number of rows to the previous offset");
   }
   if (offsets.size() == 1) return {};
   SampleRows made;

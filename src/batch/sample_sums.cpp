@@ -1,8 +1,9 @@
 #include "batch/sample_sums.hpp"
 
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <concepts>
-#include <sstream>
 #include <string>
 #include <type_traits>
 
@@ -29,9 +30,9 @@ template <typename T>
 std::int64_t to_integer_work(T value, const Column& field, SampleId sample) {
   if constexpr (std::floating_point<T>) {
     if (!(value >= 0) || std::floor(value) != value || std::isinf(value)) {
-      std::ostringstream text;
-      text << value;
-      throw_invalid_work(field, sample, text.str());
+      std::array<char, 32> text{};
+      char* const end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+      throw_invalid_work(field, sample, std::string(text.data(), end));
     }
     // 2^62 is exact in T, and every smaller value fits in std::int64_t.
     constexpr T limit = static_cast<T>(std::int64_t{1} << 62);

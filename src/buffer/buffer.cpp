@@ -45,7 +45,7 @@ std::int64_t current_time_ms() {
   throw FieldsError(
       where,
       "sample " + std::to_string(key.index) + " of group " + stream::to_text(key.uid) +
-          " was already accepted with different content",
+          " was already received with different content",
       "Give each response of a group an index of its own. To resend a sample, send identical content");
 }
 
@@ -163,7 +163,9 @@ void Buffer::require_same_group_rules() const {
   if (before.late_fields != settings_.late_fields) {
     throw InputError(
         store_->name(),
-        "has untrained groups with the late fields " + join_names(before.late_fields) +
+        "has untrained groups " +
+            (before.late_fields.empty() ? "without late fields"
+                                        : "with the late fields " + join(before.late_fields)) +
             ", but the buffer was started with " + join_names(settings_.late_fields),
         "Use the same late fields as before (--late-fields, or stream.late_fields), or a new store");
   }
@@ -466,7 +468,7 @@ std::vector<Buffer::Addition> Buffer::select_new_fields(const std::vector<Receiv
       throw FieldsError(fields.error_location(),
                         "has a different value of field '" + name + "' of sample " +
                             std::to_string(fields.key.index) + " of group " +
-                            stream::to_text(fields.key.uid) + " than was added before" +
+                            stream::to_text(fields.key.uid) + " than was sent before" +
                             (step ? "; the sample is in step " + std::to_string(*step) : ""),
                         "Add each value only once. To repeat the request, send the same value");
     }

@@ -54,7 +54,9 @@ void require_pass(const std::string& pass, const CurrentJob& job, std::string_vi
     throw FencedError("job " + other, "is unknown to the buffer, whose store has no job",
                       "Start the buffer with the store that it had, or start the job from the beginning");
   }
-  throw FencedError("job " + other, "is fenced: job " + number + " now trains from the buffer",
+  throw FencedError("job " + other,
+                    std::string("is fenced: ") + (other == number ? "another job " : "job ") + number +
+                        " now trains from the buffer",
                     "A buffer serves only the job that began last. End this one");
 }
 

@@ -167,7 +167,10 @@ class JobClient::Connection {
   std::string body_or_throw(const httplib::Result& result) {
     if (!result) {
       const httplib::Error error = result.error();
-      if (error == httplib::Error::SSLServerVerification || error == httplib::Error::SSLLoadingCerts)
+      if (error == httplib::Error::SSLLoadingCerts)
+        throw ConfigError(url_, "cannot be used: the file of certificates to trust cannot be loaded",
+                          "Name a readable PEM file (stream.ca_file, or --ca of evenkeel feed)");
+      if (error == httplib::Error::SSLServerVerification)
         throw ConfigError(url_, "has a certificate that is not trusted: " + httplib::to_string(error),
                           "Name the certificates to trust (stream.ca_file, or --ca of evenkeel feed)");
       throw IoError(url_, "cannot be reached: " + httplib::to_string(error),

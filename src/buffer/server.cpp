@@ -78,7 +78,7 @@ std::chrono::milliseconds read_wait_time(const Request& request) {
   const std::string text = request.has_param("wait") ? request.get_param_value("wait") : "0";
   const std::optional<double> seconds = parse_as<double>(text);
   if (!seconds || !(*seconds >= 0))
-    throw InputError("wait", "is '" + text + "'; it must be a number of seconds");
+    throw InputError("wait", "is '" + text + "'; it must be a number of seconds of at least 0");
   const std::chrono::duration<double, std::milli> longest = longest_wait;
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::min(1000 * *seconds, longest.count())));
 }
@@ -125,7 +125,8 @@ Packing parse_packing(const std::string& given) {
   if (encoding.empty() || encoding == "identity") return Packing::none;
   if (encoding == "gzip" || encoding == "x-gzip") return Packing::gzip;
   if (encoding == "zstd") return Packing::zstd;
-  throw InputError("Content-Encoding", "is '" + given + "'", "Use gzip or zstd, or leave the header out");
+  throw InputError("Content-Encoding", "is '" + given + "', which is not supported",
+                   "Use gzip or zstd, or leave the header out");
 }
 
 /// Throws InputError if the JSON Lines of a request without a Content-Encoding header are compressed.
@@ -133,8 +134,8 @@ void require_uncompressed(const InputFile& lines) {
   const Packing packing = detect_packing(lines);
   if (packing == Packing::none) return;
   const std::string name = packing == Packing::gzip ? "gzip" : "zstd";
-  throw InputError("body", "looks " + name + "-compressed, but the request has no Content-Encoding header",
-                   "Add the header Content-Encoding: " + name);
+  throw InputError("body", "looks " + name + "-compressed, but the request is not marked as compressed",
+                   "Send the header Content-Encoding: " + name);
 }
 
 bool has_tensors(const Request& request) {
@@ -209,7 +210,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
           if (pass.empty()) {
             throw InputError(
                 "job", "is missing from the URL",
-                "Call POST /v1/job/begin first, and append ?job=NUMBER with the number that it returns");
+                "Call POST /v1/job/begin first, and append ?job=PASS with the value of 'job' in its answer");
           }
           act(response, parse_object(body), pass);
         });
@@ -272,8 +273,10 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     const json reason = given.value("reason", json(""));
     if (!reason.is_string()) throw InputError("body", "has a 'reason' that is not a string", "Send a string");
     const json in_step = given.value("in_step", json(false));
-    if (!in_step.is_boolean() || (in_step && index)) {
-      throw InputError("body", "has an 'in_step' that is not true or false, or comes with 'index'",
+    if (!in_step.is_boolean())
+      throw InputError("body", "has an 'in_step' that is not true or false", "Send true or false");
+    if (in_step && index) {
+      throw InputError("body", "has both 'index' and 'in_step'",
                        "Leave index out: only a whole group can be removed from a formed step");
     }
     std::optional<std::int64_t> step;

@@ -20,7 +20,7 @@ void set_optional(ordered_json& out, const char* name, const std::optional<Value
 }
 
 std::int64_t require_number(const json& value) {
-  return stream::require_integer(value, "a number");
+  return stream::require_integer(value, "JSON of a buffer");
 }
 
 /// Returns the value of a key, or null if the key is missing or its value is null.

@@ -327,10 +327,10 @@ evenkeel_status evenkeel_seqlen_balance_figures(const int64_t* lengths, int64_t 
     require(figures, "figures");
     const std::span<const std::int64_t> values = array_of(lengths, count, "lengths");
     const Partition partition = c::partition_of(items, num_items, offsets, k);
-    if (partition.size() == 0) throw InputError("partitions", "is empty");
+    if (partition.size() == 0) throw InputError("partitions", "are empty");
     for (const Item item : partition.items())
       if (item < 0 || item >= count)
-        throw InputError("partitions", "contains " + std::to_string(item) +
+        throw InputError("partitions", "contain " + std::to_string(item) +
                                            ", which is not an index of the " +
                                            format_plain_count(count, "length"));
     write_figures(seqlen_balance_metrics(values, partition), figures);

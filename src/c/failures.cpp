@@ -89,7 +89,10 @@ ErrorReport report_of_status(evenkeel_status status) {
                              ErrorKind::io,     ErrorKind::mpi,   ErrorKind::limit, ErrorKind::input};
   const bool is_end = status == EVENKEEL_END_OF_SAMPLES;
   if (!is_end && (status < EVENKEEL_ERROR_CONFIG || status > EVENKEEL_ERROR_ARGUMENT))
-    throw WrongArgument("status", std::to_string(status) + " is not the status of an error");
+    throw WrongArgument("argument status",
+                        "is " + std::to_string(status) +
+                            "; it must be from EVENKEEL_ERROR_CONFIG to EVENKEEL_ERROR_ARGUMENT, or "
+                            "EVENKEEL_END_OF_SAMPLES");
   return {is_end ? ErrorKind::end : kinds[static_cast<std::size_t>(status) - 1], evenkeel_last_error_where(),
           evenkeel_last_error_what(), evenkeel_last_error_hint(), -1};
 }

@@ -50,8 +50,8 @@ constexpr std::array launchers{
     LauncherVariables{"torchrun", "LOCAL_RANK", "WORLD_SIZE", "RANK",
                       "torchrun does not start MPI jobs: mpirun -n "},
     LauncherVariables{"srun", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",
-                      "Let Slurm connect the ranks (srun --mpi=list shows the ways), or call mpirun in the "
-                      "allocation: srun --mpi=pmix -n "}};
+                      "Call mpirun in the allocation, or let Slurm connect the ranks (srun --mpi=list shows "
+                      "the ways): srun --mpi=pmix -n "}};
 
 std::optional<LaunchedProcesses> find_launched_processes() {
   for (const LauncherVariables& variables : launchers) {

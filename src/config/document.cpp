@@ -54,7 +54,7 @@ std::string tab_indentation_hint(const std::string& text, const YAML::Mark& mark
   }
   const std::size_t tab = line.find('\t');
   const bool indents = tab != std::string::npos && line.find_first_not_of(" \t") > tab;
-  return indents ? "Indent with spaces: the line begins with a tab" : "";
+  return indents ? "Indent with spaces: a tab is in front of the first word of the line" : "";
 }
 
 /// Accepts the events of one document. Throws Second at the beginning of a second document.

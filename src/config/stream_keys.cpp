@@ -161,8 +161,11 @@ void require_valid_stream(const Config& config, const std::string& file) {
   try {
     if (!is_stream) {
       if (config.stream != ArrivalSettings{})
-        throw ConfigError("stream", "has settings for samples that arrive, but source.kind is not stream",
-                          "Set source.kind: stream, or leave the section out");
+        throw ConfigError("stream",
+                          std::string("has settings for samples that arrive, but ") +
+                              (config.sources.empty() ? "source.kind is not stream"
+                                                      : "the section sources replaces the stream"),
+                          "Set source.kind: stream without sources, or leave the section out");
       return;
     }
     Choices choices;

@@ -200,7 +200,7 @@ SourcePaths::value_type SourcePaths::read(const ConfigValue& value) const {
     const std::filesystem::path path = FilePath{}.read({entry, value.where});
     if (SourceSettings::is_address(path.native())) {
       throw ConfigError(
-          value.where, "is a list that contains a buffer's address, which must be the only entry",
+          value.where, "is a list that contains a buffer's address, which must be given alone, not in a list",
           "Several servers share one buffer over Redis: start each with evenkeel buffer --store "
           "redis://HOST, and give the address of any one of them");
     }

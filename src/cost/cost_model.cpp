@@ -32,7 +32,7 @@ std::optional<std::int64_t> multiply_add(std::int64_t left, std::int64_t right, 
 std::int64_t checked_multiply_add(std::int64_t left, std::int64_t right, std::int64_t addend = 0) {
   const std::optional<std::int64_t> result = multiply_add(left, right, addend);
   if (!result)
-    throw LimitError("model", "the number of weights reaches the limit of 2^62",
+    throw LimitError("model", "a product of its sizes reaches the limit of 2^62",
                      "Check the sizes of the model");
   return *result;
 }

@@ -82,7 +82,7 @@ void require_matching_column(const Column* column, const FieldSpec& spec, std::i
                              std::size_t micro_batch) {
   const std::string where = "result '" + spec.name + "' of micro-batch " + std::to_string(micro_batch);
   if (column == nullptr)
-    throw InputError(where, "is missing; other micro-batches have it", "Add it to every micro-batch");
+    throw InputError(where, "is missing; micro-batch 0 has it", "Add it to every micro-batch");
   if (column->spec() != spec)
     throw InputError(where, "has a different dtype, kind or shape than in micro-batch 0",
                      "Use the same dtype, kind and shape in every micro-batch");

@@ -11,6 +11,7 @@
 #include <new>
 #include <span>
 #include <string>
+#include <system_error>
 #include <typeinfo>
 
 #include "evenkeel/base/assertions.hpp"
@@ -36,6 +37,11 @@ ErrorReport make_current_exception_report() {
     return {ErrorKind::mpi, error.routine(), error.what(), "", -1};
   } catch (const std::bad_alloc&) {
     return {ErrorKind::limit, "", "out of memory", "Use a smaller global batch or more ranks", -1};
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::resource_unavailable_try_again)
+      return {ErrorKind::input, "", error.what(), "", -1};
+    return {ErrorKind::limit, "", "cannot create a thread: " + error.code().message(),
+            "Raise the limit on processes and threads (ulimit -u), or use fewer ranks per machine", -1};
   } catch (const std::exception& error) {
     return {ErrorKind::input, "", error.what(), "", -1};
   } catch (...) {

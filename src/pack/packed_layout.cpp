@@ -36,7 +36,7 @@ std::int32_t checked_rows(std::int64_t rows) {
   throw LimitError("packed micro-batch",
                    "has " + std::to_string(rows) + " rows, above the limit of " +
                        std::to_string(max_layout_rows) + " for int32 cu_seqlens",
-                   "Pack fewer sequences together");
+                   "Pack fewer or shorter sequences together");
 }
 
 std::string text_of(const PackedShape& shape) {
@@ -71,8 +71,8 @@ PackedLayout::PackedLayout(std::span<const std::int64_t> lengths,
     require_nonnegative_length(size(), lengths[i]);
     if (aligned_lengths[i] < lengths[i] || aligned_lengths[i] % alignment != 0) {
       throw InputError("sequence " + std::to_string(i),
-                       "has the length " + std::to_string(lengths[i]) +
-                           ", which cannot have the aligned length " + std::to_string(aligned_lengths[i]),
+                       "has length " + std::to_string(lengths[i]) + ", but its aligned length is " +
+                           std::to_string(aligned_lengths[i]),
                        "Use a multiple of " + std::to_string(alignment) + " that is at least the length");
     }
     append(lengths[i], checked_rows(aligned_lengths[i]));
@@ -109,7 +109,8 @@ PackedLayout PackedLayout::with_shape(const PackedShape& shape) const {
     throw InputError("packed micro-batch",
                      "has " + text_of(needed) + ", which cannot be padded to " + text_of(shape) +
                          " with an alignment of " + std::to_string(alignment_),
-                     "Choose a shape that is at least as large, with a sequence for the added rows");
+                     "Choose a shape for as many ranks that is at least as large, with rows in multiples of "
+                     "the alignment and enough sequences for the added ones");
   }
   PackedLayout padded = *this;
   const std::int64_t longest = shape.max_seqlen / alignment_ * alignment_;

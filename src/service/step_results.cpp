@@ -76,7 +76,7 @@ void StepResults::fail(const ErrorReport& report) noexcept {
 std::vector<Column>& StepResults::fields_for(std::size_t m, const FieldSpec& spec) {
   if (m >= micro_batches_.size()) {
     throw InputError(name_of_result(m, spec),
-                     "does not exist: there are results of " +
+                     "is of a micro-batch that does not exist: the step has " +
                          format_plain_count(std::ssize(micro_batches_), "micro-batch", "micro-batches"));
   }
   std::vector<Column>& fields = micro_batches_[m].fields;

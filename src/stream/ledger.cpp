@@ -204,12 +204,12 @@ void Ledger::require_valid_event(std::int64_t number, const SamplesDropped& drop
 void Ledger::require_valid_event(std::int64_t number, const StepFormed& formed) const {
   const std::string step = "step " + std::to_string(formed.step);
   if (!steps_.empty() && formed.step != steps_.rbegin()->first + 1)
-    reject(number, step + " was formed after step " + std::to_string(steps_.rbegin()->first));
+    reject(number, step + " was formed, but the next step is " + std::to_string(steps_.rbegin()->first + 1));
   const bool is_old = is_replay(number);
   // The step has been trained since, so its groups no longer exist during a replay.
   if (is_old && totals_.trained_step && formed.step <= *totals_.trained_step) return;
   if (!is_old && steps_.empty() && totals_.trained_step && formed.step != *totals_.trained_step + 1)
-    reject(number, step + " was formed after step " + std::to_string(*totals_.trained_step));
+    reject(number, step + " was formed, but the next step is " + std::to_string(*totals_.trained_step + 1));
   if (!is_old && formed.version != totals_.version)
     reject(number, step + " was formed at version " + std::to_string(formed.version) +
                        ", but the current version is " + std::to_string(totals_.version));

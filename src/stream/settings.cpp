@@ -32,7 +32,7 @@ void require_valid_late_field(const std::string& name) {
   if (name.empty()) throw ConfigError("stream.late_fields", "lists an empty name", "Remove it");
   if (std::ranges::find(keys, name) == keys.end()) return;
   throw ConfigError("stream.late_fields",
-                    "lists '" + name + "', which every sample has when it is first sent", "Remove it");
+                    "lists '" + name + "', which belongs to the sample itself and cannot be added later", "Remove it");
 }
 
 constexpr std::array<std::pair<OnStale, std::string_view>, 3> on_stale_words{

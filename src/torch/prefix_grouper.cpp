@@ -148,8 +148,10 @@ at::Tensor PrefixGrouper::apply_indices(const Indices& indices, const at::Tensor
 }
 
 at::Tensor PrefixGrouper::apply_indices_to_heads(const Indices& indices, const at::Tensor& x) {
-  if (x.dim() != 4) {
-    throw InputError("grouped tensor", "has shape " + text_of(x.sizes()) + "; it must be [b, h, s, d]");
+  if (x.dim() != 4 || x.size(0) != indices.from.batch || x.size(2) != indices.from.width) {
+    throw InputError("grouped tensor", "has shape " + text_of(x.sizes()) + "; it must be [" +
+                                           std::to_string(indices.from.batch) + ", h, " +
+                                           std::to_string(indices.from.width) + ", d]");
   }
   return apply_indices(indices, x.transpose(1, 2)).transpose(1, 2);
 }

@@ -67,7 +67,7 @@ std::string describe_activity(const WatchedRank& rank) {
 // Describes the last known activity of the first blamed rank. The report's table lists the other ranks.
 std::string last_activity_text(std::span<const int> blamed, std::span<const RankState> ranks) {
   const WatchedRank& first = ranks[static_cast<std::size_t>(blamed.front())];
-  if (first.has_ended) return "has ended";
+  if (first.has_ended) return blamed.size() == 1 ? "which has ended" : "the first of which has ended";
   return (blamed.size() == 1 ? "last activity: " : "last activity of the first rank: ") +
          describe_activity(first);
 }
@@ -181,7 +181,7 @@ std::string message_of(const Verdict& verdict, std::span<const RankState> ranks,
   }
   const std::string end = end_text(seconds);
   if (verdict.kind == Verdict::Kind::crossed)
-    return no_progress_text(still) + ": all ranks wait for each other, but in different calls" + end;
+    return no_progress_text(still) + ": all ranks wait for each other, probably in different calls" + end;
   const bool one = verdict.blamed.size() == 1;
   const std::string who = format_ranks(verdict.blamed) + format_hosts(verdict.blamed, ranks);
   const char* have = one ? "has" : "have";

@@ -111,8 +111,8 @@ class Server:
                     raise _refusal(status, answer, refusals or {})
                 why, is_full = _error_of(answer) or f"status {status}", status == _FULL
             except ssl.SSLCertVerificationError as error:
-                raise ConfigError(f"{self._url}: has a certificate that is not trusted: {error.verify_message}. Pass ca, a file of the "
-                                  "certificates to trust") from error
+                raise ConfigError(f"{self._url}: has a certificate that cannot be verified: {error.verify_message}. If its issuer is "
+                                  "unknown, pass ca, a file of the certificates to trust") from error
             except (OSError, http.client.HTTPException, json.JSONDecodeError) as error:
                 if reused:  # the server closes idle connections
                     continue

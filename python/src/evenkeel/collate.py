@@ -151,7 +151,9 @@ def _sequence_of(sample: Sample, where: str, with_labels: bool) -> tuple[Rows, R
         refuse(where, f"{'has no' if with_labels else 'has'} labels, unlike samples[0]", "Give labels to all samples or to none")
     for name in NOT_FOLLOWED.keys() & sample.keys() - ({"assistant_masks", "completion_mask"} if with_labels else set()):
         refuse(f"{where}[{name!r}]", "would be ignored", NOT_FOLLOWED[name])
-    tokens = _rows(sample.get("input_ids"), f"{where}['input_ids']")
+    if "input_ids" not in sample:
+        refuse(where, "has no input_ids", "Give each sample its tokens as input_ids")
+    tokens = _rows(sample["input_ids"], f"{where}['input_ids']")
     if len(tokens) == 0:
         refuse(f"{where}['input_ids']", "has no token", "Leave empty samples out of the data set")
     labels = _rows(sample["labels"], f"{where}['labels']").copy() if with_labels else tokens.copy()

@@ -149,7 +149,9 @@ class _Places:
             _c.raise_error("input", "batch", f"has no {response_mask}; the columns are {', '.join(tensors) or 'none'}")
         mask = _array(tensors[response_mask], response_mask)
         n, width = tokens.shape
-        if mask.ndim != 2 or mask.shape[0] != n or not 0 < mask.shape[1] <= width or at == "sample":
+        if at == "sample":
+            _refuse(response_mask, "is a mask of tokens, which cannot have one value per sample", "Pass at with token, next or response")
+        if mask.ndim != 2 or mask.shape[0] != n or not 0 < mask.shape[1] <= width:
             _refuse(response_mask, f"has the shape {list(mask.shape)}, but {MASK} has {list(tokens.shape)}",
                     "Give it one column for each token, or for each response token, which are the last columns")
         columns = mask.shape[1]

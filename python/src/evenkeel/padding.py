@@ -60,7 +60,8 @@ def pad_right(ragged: Any, lengths: Any, *, seq: int | None = None, kept: Any = 
         _c.raise_error("input", "seq", f"is {seq}; it must be at least 0")
     target = rows.empty(len(numbers), seq, *rows.trailing)
     if not len(numbers) == len(begins) == len(ends):
-        _c.raise_error("input", "kept", f"has {counted(len(begins), 'range start')} and {counted(len(ends), 'range end')}")
+        _c.raise_error("input", "kept", f"has {counted(len(begins), 'range start')} and {counted(len(ends), 'range end')} for "
+                       f"{counted(len(numbers), 'sequence')}")
     pad_row = rows.row_of(pad, "pad")
     lib.evenkeel_pad_right(_c.address(numbers), _c.address(begins), _c.address(ends), len(numbers), _c.int64(seq),
                            _arrays.row_bytes_of(target.array, 2), _arrays.readable(rows.array, "ragged"),

@@ -142,7 +142,7 @@ class TokenPlaces:
             _c.refuse("width", f"is {shape[1]}; it must be at least 0")
         if (wrong := (sizes < 0) | (sizes > shape[1])).any():
             row = int(wrong.argmax())
-            _c.refuse(f"padded row {row}", f"a row of {counted(sizes[row], 'token')} does not fit into a shape of {list(shape)}")
+            _c.refuse(f"lengths[{row}]", f"is {sizes[row]}; it must be from 0 to the width, {shape[1]}")
         runs = np.stack([np.arange(len(sizes)), shape[1] - sizes if at_left else np.zeros_like(sizes), sizes], axis=1)
         return TokenPlaces(shape, runs[sizes > 0])
 

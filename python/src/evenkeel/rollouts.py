@@ -72,7 +72,7 @@ def from_slime(sample: Mapping[str, Any], *, group_size: int, version: int | Non
     given = dict(sample)
     tokens, response = list(given.pop("tokens")), int(given.pop("response_length"))
     if not 0 <= response <= len(tokens):
-        raise _refused("response_length", f"is {response}, but {there_are(len(tokens), 'token')}")
+        raise _refused("response_length", f"is {response}; it must be from 0 to the number of tokens, {len(tokens)}")
     others = require_conventions(at)
     mask_at = others.pop(LOSS_MASK, "response")
     is_removed, mask = given.pop("remove_sample", False), given.pop(LOSS_MASK, None)
@@ -127,7 +127,7 @@ def from_prime_rl(sample: Mapping[str, Any], *, uid: str | int, index: int, vers
     else:
         if any(given.pop("prompt_mask", None) or ()):
             raise _refused("prompt_mask", "marks prompt tokens, which are not trained",
-                           "Move what comes after the first of them into completion_ids")
+                           "Move the first of them and all tokens after it to completion_ids")
         parts = {"prompt_ids": given.pop("prompt_ids"), "response_ids": given.pop("completion_ids"),
                  LOSS_MASK: [bool(is_sampled) for is_sampled in given.pop("completion_mask")]}
         usual = {name: "response" for name in given if name.startswith("completion_") and _are_numbers(given[name])}

@@ -243,7 +243,7 @@ class BalancedBatchSampler:
         if self.num_steps == 0:
             refuse(
                 "global_batch",
-                f"is {self.global_batch}, but the data set has only {len(self.lengths)}, so an epoch would have no step",
+                f"is {self.global_batch}, but the data set has only {counted(len(self.lengths), 'sample')}, so an epoch would have no step",
                 "Lower global_batch, or pass drop_last=False",
             )
         # Reports incompatible settings, and a cap below the aligned length, before the first step.

@@ -379,7 +379,8 @@ def _micro_batches_of(step: Step, mini_batch: int | None) -> int:
     """Number of this rank's micro-batches in a mini-batch, or in a step with one mini-batch."""
     numbers = {part.mini_batch for part in step}
     if mini_batch is None and len(numbers) > 1:
-        _c.raise_error("input", "mini_batch", f"was not passed; the step has {len(numbers)}", "Pass micro_batch.mini_batch")
+        _c.raise_error("input", "mini_batch", f"was not passed, but the step has {len(numbers)} mini-batches",
+                       "Pass micro_batch.mini_batch")
     return sum(mini_batch in (None, part.mini_batch) for part in step)
 
 

@@ -107,8 +107,12 @@ class Values(Sequence[Any]):
 
     def stacked(self) -> npt.NDArray[Any]:
         """Returns all values as one array [values, ...]. Raises InputError unless they have one dtype and one shape."""
-        if not self.dtype or self.dtype == BYTES or len(set(self.shapes)) != 1:
-            raise InputError(f"the values have the dtypes {', '.join(sorted(set(self.dtypes))) or 'of none'} and "
+        if not self.shapes:
+            raise InputError("there are no values to stack")
+        if self.dtype == BYTES:
+            raise InputError("the values are bytes, which cannot be stacked. Read them one by one")
+        if not self.dtype or len(set(self.shapes)) != 1:
+            raise InputError(f"the values have the dtypes {', '.join(sorted(set(self.dtypes)))} and "
                              f"{counted(len(set(self.shapes)), 'shape')}; to stack them, they need one dtype and one shape")
         return self.data.view(_DTYPES[self.dtype][0]).reshape(len(self), *self.shapes[0])
 

@@ -126,18 +126,23 @@ void require_valid_items(const Problem& problem) {
   }
   for (std::size_t i = 0; i < problem.lengths.size(); ++i) lengths.add(problem.lengths[i], i);
   const CommunicationCost& cost = problem.communication;
-  CheckedSum all("communication");
-  all.add(work.sum(), 0);
   const Cost per_hop = std::max(cost.inside_node, cost.between_nodes);
-  all.add(limited_product(limited_product(per_hop, problem.max_size), rows.sum()), 0);
+  const Cost passed = limited_product(limited_product(per_hop, problem.max_size), rows.sum());
   const auto n = static_cast<std::int64_t>(problem.items.size());
-  all.add(limited_product(limited_product(cost.overhead, problem.max_size), n), 0);
+  const Cost overheads = limited_product(limited_product(cost.overhead, problem.max_size), n);
+  if (passed >= sum_limit - work.sum() || overheads >= sum_limit - work.sum() - passed) {
+    throw InputError("communication",
+                     "the work of all items, their communication and their overheads on groups of up to " +
+                         format_plain_count(problem.max_size, "rank") + " add up to 2^62 or more",
+                     "Use a larger unit of cost, which makes the numbers smaller");
+  }
+  const Cost all = work.sum() + passed + overheads;
   if (problem.speeds.empty()) return;
   const auto [slowest, fastest] = std::ranges::minmax(problem.speeds);
-  if (limited_product(all.sum(), balance_checks::ceil_div(fastest, slowest)) < sum_limit) return;
+  if (limited_product(all, balance_checks::ceil_div(fastest, slowest)) < sum_limit) return;
   throw InputError("speeds",
-                   "the fastest rank is " + std::to_string(fastest / slowest) +
-                       " times as fast as the slowest one, so times would reach 2^62",
+                   "are from " + std::to_string(slowest) + " to " + std::to_string(fastest) +
+                       ", so times on the slowest rank could reach the limit of 2^62",
                    "Use a larger unit of cost, or leave the slowest rank out");
 }
 

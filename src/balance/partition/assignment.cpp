@@ -28,7 +28,7 @@ class ValueMatrix {
     for (const std::int64_t value : values) {
       if (value < 0 || value >= sum_limit / n) {
         throw InputError("values", "contains " + std::to_string(value) +
-                                       "; every value must be at least 0 and less than 2^62 / n");
+                                       "; every value must be at least 0 and less than 2^62 / " + std::to_string(n));
       }
     }
   }

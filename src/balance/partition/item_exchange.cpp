@@ -159,7 +159,7 @@ void require_equal_counts(const Partition& partition) {
     if (count < fewest || count > most) {
       throw InputError("start", "group " + std::to_string(g) + " has " + format_plain_count(count, "item") +
                                     ", but with equal counts it must have " + std::to_string(fewest) +
-                                    " or " + std::to_string(most));
+                                    (most > fewest ? " or " + std::to_string(most) : std::string()));
     }
   }
 }

@@ -53,7 +53,7 @@ void InFlight::add(std::int64_t bytes) {
   mine_ += bytes;
   if ((all_ += bytes) > most_) {
     throw FullError({ErrorKind::limit, "body",
-                     "cannot be accepted now: too many other requests are being received",
+                     "cannot be handled now: the requests and answers in progress need too much memory",
                      "Send the same request again", -1});
   }
 }
@@ -110,7 +110,8 @@ bool receive_body(httplib::Response& response, BodyReader& reader, std::int64_t 
   }
   if (bytes < 0) {
     answer(response, 400,
-           {ErrorKind::input, "body", "is malformed or truncated", "Send the same request again", -1});
+           {ErrorKind::input, "body", "is malformed or truncated, or did not arrive in time",
+            "Send the same request again", -1});
     return false;
   }
   return true;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/hash.hpp"
+#include "base/text_layout.hpp"
 #include "buffer/intake/acceptance.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
@@ -27,7 +28,7 @@ std::optional<std::span<const std::int64_t>> find_integers(const RaggedBatch& ba
   if (column == nullptr) return std::nullopt;
   const FieldSpec& spec = column->spec();
   if (!spec.rule().is_per_sample() || spec.dtype != DType::int64 || !spec.trailing.empty()) {
-    throw InputError("body:1", "field '" + name + "' is not one integer per sample",
+    throw InputError("body", "field '" + name + "' is not one integer per sample",
                      "Send an integer, such as \"" + name + "\": 0");
   }
   return column->values<std::int64_t>();
@@ -60,7 +61,7 @@ std::vector<std::int64_t> oldest_versions(const RaggedBatch& batch, std::span<co
   const Column* const column = batch.find("versions");
   if (column == nullptr) return {};
   if (column->spec().dtype != DType::int64)
-    throw InputError("body:1", "field 'versions' (runs) has numbers that are not integers",
+    throw InputError("body", "field 'versions' (runs) has numbers that are not integers",
                      "Send runs of integers, such as [[0, 17]]");
   const std::span<const std::int64_t> values = column->values<std::int64_t>();
   std::vector<std::int64_t> oldest;
@@ -270,6 +271,13 @@ namespace {
                          " in steps that were already formed, so its kind can no longer change",
                      "Send it as in earlier samples, or start a new buffer");
   }
+  if (formed.trailing != sent.trailing) {
+    throw InputError("body",
+                     "field '" + sent.name + "' has rows of shape " + shape_text(sent.trailing) +
+                         ", but it has rows of shape " + shape_text(formed.trailing) +
+                         " in steps that were already formed, so its shape can no longer change",
+                     "Send it as in earlier samples, or start a new buffer");
+  }
   throw InputError("body",
                    field + std::string(name_of(sent.dtype)) + ", but it is " + formed_dtype +
                        " in steps that were already formed, so its type can no longer change",
@@ -303,7 +311,7 @@ JsonlSchema join_schemas(const JsonlSchema& so_far, const JsonlSchema& more, boo
   if (may_widen) return joined;
   for (std::size_t i = 0; i < joined.fields.size(); ++i) {
     if (joined.fields[i] == so_far.fields[i]) continue;
-    reject_late_change(so_far.fields[i], more.fields[i]);
+    reject_late_change(so_far.fields[i], joined.fields[i]);
   }
   return joined;
 }

@@ -40,7 +40,8 @@ class UrlParts {
     if (text.empty()) return;
     const std::optional<int> number = parse_as<int>(text);
     if (!number || *number < 0 || *number > max_database)
-      reject("has the database '" + std::string(text) + "'; it must be a number");
+      reject("has the database '" + std::string(text) + "'; it must be a number from 0 to " +
+             std::to_string(max_database));
     address.database = *number;
   }
 
@@ -67,7 +68,8 @@ class UrlParts {
     if (colon == std::string_view::npos) return server;
     const std::optional<std::uint16_t> port = parse_as<std::uint16_t>(text.substr(colon + 1));
     if (!port || *port == 0)
-      reject("has the port '" + std::string(text.substr(colon + 1)) + "'; it must be a number up to 65535");
+      reject("has the port '" + std::string(text.substr(colon + 1)) +
+             "'; it must be a number from 1 to 65535");
     server.port = *port;
     return server;
   }
@@ -81,7 +83,7 @@ class UrlParts {
       }
       const auto byte =
           i + 2 < text.size() ? parse_hexadecimal_as<unsigned char>(text.substr(i + 1, 2)) : std::nullopt;
-      if (!byte) reject("has a '%' in user or password without two hexadecimal digits after it");
+      if (!byte) reject("has a '%' in the user or the password without two hexadecimal digits after it");
       out += static_cast<char>(*byte);
       i += 2;
     }

@@ -226,7 +226,7 @@ class RedisStore : public Store {
   }
 
   [[nodiscard]] IoError make_lost_lease_error() const {
-    return {name(), "now belongs to another server", "Send the same request again"};
+    return {name(), "no longer belongs to this server", "Send the same request again"};
   }
 
   [[nodiscard]] std::array<std::string, 6> all_keys() const {

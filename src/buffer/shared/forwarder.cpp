@@ -147,7 +147,7 @@ void Forwarder::forward(const std::string& url, const httplib::Request& request,
   auto client = acquire_client(url);
   const httplib::Result result = send(*client, passed);
   if (!result) {
-    throw IoError(url, "serves this buffer, but cannot be reached: " + httplib::to_string(result.error()),
+    throw IoError(url, "is the active server, but cannot be reached: " + httplib::to_string(result.error()),
                   "Send the same request again");
   }
   release_client(url, std::move(client));

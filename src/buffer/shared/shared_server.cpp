@@ -163,7 +163,7 @@ class SharedServer::Impl {
   void forward(const std::string& holder, const Request& request, Response& response, BodyReader* reader) {
     try {
       if (holder.empty() || holder == this_server_url() || Forwarder::was_forwarded(request))
-        throw IoError("buffer", "is being taken over by another server", "Send the same request again");
+        throw IoError("buffer", "has no known active server at the moment", "Send the same request again");
       forwarder_.forward(holder, request, response, reader);
     } catch (const Error& error) {
       answer(response, error);

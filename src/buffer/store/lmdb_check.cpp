@@ -126,19 +126,21 @@ class Check {
 
   void run() {
     const Meta meta = read_newest_meta();
+    const PageNumber meta_number = meta.transaction % 2;
     is_used_.assign(static_cast<std::size_t>(meta.last_page + 1), false);
     is_used_[0] = is_used_[1] = true;
-    check_tree(meta.main, 1, [&](std::string_view key, std::string_view value, bool is_sub_tree) {
-      require(is_sub_tree && value.size() == sizeof(Tree), 0, "has an invalid table");
+    check_tree(meta.main, meta_number, [&](std::string_view key, std::string_view value, bool is_sub_tree) {
+      const PageNumber by = meta.main.root;
+      require(is_sub_tree && value.size() == sizeof(Tree), by, "has an invalid table");
       const auto tree = value_at<Tree>(value, 0);
       const bool has_numbers = key == "bodies" || key == "events";
-      require(has_numbers || key == "seen" || key == "notes", 0, "has a table with an unknown name");
-      require(tree.flags == (has_numbers ? integer_keys : 0), 0, "has a table of the wrong type");
-      check_tree(tree, 2, [&](std::string_view, std::string_view, bool is_other) {
-        require(!is_other, 0, "has a table within a table");
+      require(has_numbers || key == "seen" || key == "notes", by, "has a table with an unknown name");
+      require(tree.flags == (has_numbers ? integer_keys : 0), by, "has a table of the wrong type");
+      check_tree(tree, by, [&](std::string_view, std::string_view, bool is_other) {
+        require(!is_other, tree.root, "has a table within a table");
       });
     });
-    check_tree(meta.free, 1, [&](std::string_view key, std::string_view value, bool is_sub_tree) {
+    check_tree(meta.free, meta_number, [&](std::string_view key, std::string_view value, bool is_sub_tree) {
       require(!is_sub_tree && key.size() == sizeof(PageNumber) && value.size() >= sizeof(PageNumber), 0,
               "has an invalid list of free pages");
       check_free_list(value);
@@ -193,7 +195,7 @@ class Check {
   /// them is beyond the last page that LMDB has allocated (Meta::last_page), or is already used.
   void mark_used(PageNumber page, std::uint64_t count, PageNumber by) {
     require(page < is_used_.size() && count <= is_used_.size() - page, by,
-            "points to a page beyond the end of the file");
+            "points to a page beyond the last one");
     for (PageNumber number = page; number < page + count; ++number) {
       require(!is_used_[static_cast<std::size_t>(number)], number, "is used twice");
       is_used_[static_cast<std::size_t>(number)] = true;

@@ -41,6 +41,8 @@ constexpr std::int64_t max_parts = std::int64_t{1} << part_bits;
   }
   if (code == MDB_MAP_FULL || code == MDB_TXN_FULL)
     throw LimitError(folder, what + ": " + ::mdb_strerror(code), no_room_hint);
+  if (code != MDB_CORRUPTED && code != MDB_PAGE_NOTFOUND && code != MDB_INVALID)
+    throw IoError(folder, what + ": " + ::mdb_strerror(code), "Try again, or restart the buffer");
   throw IoError(folder, what + ": it is damaged (" + ::mdb_strerror(code) + ")",
                 "Check the disk, and restore the folder from a backup");
 }
@@ -398,7 +400,7 @@ class LmdbStore : public Store {
     if (std::ssize(body.bytes) / part_bytes() >= max_parts) {
       throw LimitError(name_,
                        "cannot keep a sample of " + std::to_string(body.bytes.size()) +
-                           " bytes; the limit is " + std::to_string(max_parts * part_bytes()),
+                           " bytes; the limit is " + std::to_string(max_body_bytes()),
                        "Shorten the sample");
     }
     const auto size = static_cast<std::uint32_t>(body.bytes.size());

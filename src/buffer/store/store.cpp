@@ -91,7 +91,7 @@ std::string_view record_content(RecordKind kind, std::int64_t number, std::strin
                    std::string(describe_kind(kind)) +
                        std::to_string(number & (record_number_of_part(0, 1) - 1)) + " of " +
                        std::to_string(record.size()) + " bytes is damaged: its checksum is wrong",
-                   "Check the disk, and restore the folder from a backup");
+                   "Check the disk, and restore the data from a backup");
 }
 
 }  // namespace evenkeel

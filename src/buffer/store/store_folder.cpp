@@ -67,7 +67,7 @@ void StoreFolder::open_and_lock_data() {
   if (data_ < 0) throw system_error(name, "cannot be opened", errno);
   if (::flock(data_, (access_ == Access::write ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0) return;
   if (errno != EWOULDBLOCK) throw system_error(name, "cannot be locked", errno);
-  throw IoError(path_.string(), "is in use by another buffer",
+  throw IoError(path_.string(), "is in use by another process",
                 access_ == Access::write ? "Stop it first, or use another folder"
                                          : "Query it at its address, or stop it first");
 }

@@ -153,10 +153,10 @@ bool ValueStore::commit(const Queue::Requests& requests) {
 }
 
 LimitError ValueStore::make_too_large_error(std::int64_t bytes) const {
-  return {"body",
-          "needs " + std::to_string(bytes) + " bytes, which do not fit into the store's capacity of " +
-              std::to_string(store_->capacity()) + " even when it has no values",
-          "Send fewer values in a request, or give the store more room (--capacity)"};
+  return {"values",
+          "need " + std::to_string(bytes) + " bytes, which do not fit into the store's capacity of " +
+              std::to_string(store_->capacity()) + " even when it has no other values",
+          "Store fewer values at once, or give the store more room (--capacity)"};
 }
 
 FullError ValueStore::make_full_error() const {

@@ -71,7 +71,7 @@ SampleRows sample_rows_of(const evenkeel_field& field, const std::string& where)
 void require_no_samples(const evenkeel_field& field, FieldKind kind, const std::string& where) {
   if (field.offsets == nullptr && field.ranges == nullptr && field.num_samples == 0) return;
   throw InputError(
-      where, "is of kind " + std::string(name_of(kind)) + ", whose rows follow from the samples' lengths",
+      where, "is of kind " + std::string(name_of(kind)) + ", whose number of rows follows from the samples",
       "Set num_samples to 0, and offsets and ranges to NULL, or use kind rows, text or bytes");
 }
 

@@ -351,7 +351,12 @@ void inspect_files(const std::vector<std::filesystem::path>& paths, const Inspec
 }
 
 int inspect(const InspectOptions& options) {
-  if (!options.declared.empty() && !has_lines_extension(options.path)) reject_read_as(options.path);
+  if (!options.declared.empty() && !has_lines_extension(options.path)) {
+    throw ConfigError("--read-as",
+                      "declares formats of rollouts in JSON lines, but " + printable(options.path.string()) +
+                          " does not end in .jsonl, .jsonl.gz or .jsonl.zst",
+                      "Leave it out, or rename the file");
+  }
   if (const std::string place = options.path.string(); is_buffer(place)) {
     const std::string token = options.token_file.empty() ? "" : read_token(options.token_file);
     const std::string text = explain_buffer(place, token);

@@ -53,10 +53,10 @@ class ShownJob final : public JobObserver {
   }
   void on_begin(std::optional<std::int64_t> samples, std::int64_t from,
                 std::optional<std::int64_t> steps) override {
-    const std::string left = steps ? format_count(*steps - from, "step") : "steps as samples arrive";
     spdlog::info("{}, {}", samples ? format_count(*samples, "sample") : "samples that arrive",
                  steps ? format_count(*steps, "step") : "in an unknown number of steps");
-    if (from > 0) spdlog::info("resumes with step {}, {} left", from, left);
+    const std::string left = steps ? ", " + format_count(*steps - from, "step") + " left" : std::string();
+    if (from > 0) spdlog::info("resumes with step {}{}", from, left);
     progress_.emplace(style_, steps ? std::optional(*steps - from) : std::nullopt);
     if (metrics_ && steps) metrics_->set_planned_steps(*steps);
   }

@@ -256,10 +256,10 @@ bool lease_is_free(const std::uint64_t* words, std::uint64_t number) noexcept {
 
 [[noreturn]] void throw_all_leases_held() {
   throw LimitError("shared tensors",
-                   "this rank still holds the tensors of the step " + std::to_string(num_marks) +
-                       " steps ago; at most " + std::to_string(num_marks) +
-                       " steps can be kept at the same time",
-                   "Release old steps, or set exchange.tp_copies: own, and share: none for fields");
+                   "this rank still holds tensors that it borrowed " + std::to_string(num_marks) +
+                       " loans ago; only the latest " + std::to_string(num_marks) +
+                       " loans can be held, and each step makes one or more",
+                   "Release old steps, or set exchange.tp_copies: own, and fields.NAME.share: none");
 }
 
 void borrow_from(NodeMemory& memory, int lender, const OfferNotice& notice, std::uint64_t number,

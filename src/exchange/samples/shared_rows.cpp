@@ -113,7 +113,7 @@ class SharedRows {
           what + "have the same segment numbers there in '" + std::string(segment_ids_field) + "'";
       report.hint = "Give segments with different tokens different numbers, or leave that field out";
     } else {
-      report.message = what + "have equal tokens there, so they share these rows";
+      report.message = what + "share these rows as part of a common prefix";
       report.hint = "Supply one value per response token, or set prefix.share: false";
     }
     throw InputError(std::move(report));

@@ -146,7 +146,7 @@ AppendedFile::AppendedFile(std::filesystem::path path, std::int64_t kept) : path
   const int reason = errno;
   ::close(std::exchange(descriptor_, -1));
   if (!is_file) throw IoError(path_.string(), "exists and is not a regular file", "Move it away");
-  throw system_error(path_.string(), "cannot be shortened", reason);
+  throw system_error(path_.string(), "cannot be resized to " + std::to_string(kept) + " bytes", reason);
 }
 
 AppendedFile::~AppendedFile() {

@@ -126,7 +126,7 @@ void unpack_zstd(const InputFile& file, const std::function<void(std::span<const
       const bool is_wide = code == ZSTD_error_frameParameter_windowTooLarge;
       packed.fail(packed.bytes_read() - static_cast<std::int64_t>(in.size - in.pos),
                   ZSTD_getErrorName(wanted),
-                  is_wide ? "Compress it with zstd without --long or --ultra" : is_whole_zstd);
+                  is_wide ? "Compress it with zstd without --long, or with --long=27 at most" : is_whole_zstd);
     }
     take(std::span(out).first(room.pos));
     is_full = room.pos == room.size && wanted != 0;

@@ -69,7 +69,7 @@ std::string describe_non_number(const element& value, const std::string& place =
 /// Throws InputError for a list that contains strings, nulls or objects.
 [[noreturn]] void reject_non_numbers(const JsonLine& line, const std::string& field, const element& value) {
   line.fail(field + " has " + describe_non_number(value) + "; it may contain only numbers or only booleans",
-            "Replace it with a number, or remove the field");
+            "Replace it with a value like the others, or remove the field");
 }
 
 /// Throws InputError if a value contains both integers and real numbers, and float32 would round one of the
@@ -94,7 +94,10 @@ Survey survey_numbers(const JsonLine& line, const std::string& field, const elem
   survey.walk(value, 0);
   if (!survey.others.empty()) reject_non_numbers(line, field, value);
   if (survey.mixed) line.fail(field + " mixes booleans and numbers", one_type_hint);
-  if (survey.ragged) line.fail(field + " has rows of different shapes", one_shape_hint);
+  if (survey.ragged) {
+    line.fail(field + " has lists of different lengths or depths",
+              "Give all lists at the same depth the same length");
+  }
   require_exact_integers(line, field, survey);
   return survey;
 }
@@ -118,7 +121,7 @@ FieldView counted_field(const JsonLine& line, const std::string& name, LineForma
   if (format != LineFormat::rows) {
     if (value.get(text)) line.fail(words + " is " + text_of(value) + "; it must be a string");
     if (format == LineFormat::bytes && !base64_decoded_size(text))
-      line.fail(words + " is " + text_of(value) + "; it must be base64");
+      line.fail(words + " is " + text_of(value) + "; it must be base64 with padding (RFC 4648, section 4)");
     return field;
   }
   field.spec.kind = FieldKind::rows;
@@ -135,7 +138,7 @@ FieldView axes_field(const JsonLine& line, const RolloutLine& rollout, const std
   const std::string words = "field '" + name + "' (axes)";
   const Survey survey = value.is_array() ? survey_numbers(line, words, value) : Survey{};
   const bool has_lists = survey.dimensions.size() == 2 && survey.dimensions[0] > 0;
-  if (!has_lists) line.fail(words + " is " + text_of(value) + "; it must be a list of numbers for each axis");
+  if (!has_lists) line.fail(words + " is " + text_of(value) + "; it must have one list of numbers per axis");
   const std::int64_t rows = survey.dimensions[1];
   FieldView field = declared_list_field(line, rollout, name, rows,
                                         words + " has " + format_plain_count(rows, "number") + " per axis",

@@ -168,7 +168,7 @@ bool is_out_of_range(std::string_view word) {
 std::optional<LineFault> find_literal_fault(std::string_view word, std::size_t at) {
   const std::string quoted = word.size() > 40 ? std::string(word.substr(0, 40)) + "..." : std::string(word);
   if (is_non_finite_word(word)) {
-    return LineFault{at, "holds " + quoted, "JSON does not have NaN and Infinity",
+    return LineFault{at, "holds " + quoted, "JSON does not have NaN or Infinity",
                      "Write a finite number, or leave the sample out"};
   }
   if (is_out_of_range(word)) {
@@ -200,6 +200,7 @@ std::optional<LineFault> find_escape_fault(std::string_view line, std::size_t& a
   const std::size_t begin = at;
   const char letter = begin + 1 < line.size() ? line[begin + 1] : '\0';
   at += 2;
+  if (begin + 1 >= line.size()) return std::nullopt;  // the string is not terminated
   if (letter != 'u') {
     if (std::string_view(R"("\/bfnrt)").find(letter) != std::string_view::npos) return std::nullopt;
     return LineFault{begin, "has the escape \\" + std::string(1, letter), "JSON does not have this escape",
@@ -304,7 +305,7 @@ std::string describe_invalid_runs(const simdjson::dom::element& value) {
                         (pair.at(0).is_number() || pair.at(0).is_bool());
     if (!is_run) {
       return "has " + text_of(run) + " at [" + std::to_string(index) +
-             "]; every entry must be a [number, count] pair with a count of at least 0";
+             "]; every entry must be a [number, count] pair whose count is an integer of at least 0";
     }
     ++index;
   }

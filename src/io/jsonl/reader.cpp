@@ -174,7 +174,8 @@ class RowReader {
 
   [[nodiscard]] std::string describe_expected_type() const {
     if (spec_.dtype == DType::boolean) return "true or false";
-    return spec_.dtype == DType::int64 ? "a 64-bit integer" : "a number that fits into float32";
+    if (spec_.dtype == DType::int64) return "a 64-bit integer";
+    return "a real number within the range of float32, or an integer that float32 represents exactly";
   }
 
   [[noreturn]] void fail(const std::string& what) const {

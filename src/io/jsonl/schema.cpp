@@ -198,10 +198,11 @@ JsonlSchema merge(const JsonlSchema& a, const JsonlSchema& b, const LineNames& n
     const bool in_b = i < b.fields.size() && (i >= a.fields.size() || b.fields[i].name <= a.fields[i].name);
     if (!in_a || !in_b) {
       const JsonlSchema& has = in_a ? a : b;
-      const bool numbers = !is_counted(has.fields[i].kind);
+      const std::string element = has.fields[i].dtype == DType::boolean ? "boolean" : "number";
+      const bool elements = !is_counted(has.fields[i].kind);
       throw_conflict(
-          names, has.fields[i].name, {numbers ? "holds numbers" : "is present", has.origins[i].kind},
-          {numbers ? "is missing, empty or not a number" : "is missing", (in_a ? b : a).first_line});
+          names, has.fields[i].name, {elements ? "holds " + element + "s" : "is present", has.origins[i].kind},
+          {elements ? "is missing, empty or not a " + element : "is missing", (in_a ? b : a).first_line});
     }
     append(merged, merge(field_view(a, i), field_view(b, i), names));
   }

@@ -190,9 +190,11 @@ void IndexedDataset::read_lengths() {
     };
     if (length < 0) fail(place() + "; a length cannot be negative");
     if (length > capacity - tokens) {
-      fail(place() + " and starts at token " + std::to_string(tokens) + "; " + data_.path() + " has " +
-           format_plain_count(capacity, "token") + " of " + std::string(name_of(dtype_)) + " in " +
-           format_plain_count(data_.size(), "byte"));
+      throw InputError(index_.path(),
+                       place() + " and starts at token " + std::to_string(tokens) + "; " + data_.path() +
+                           " has " + format_plain_count(capacity, "token") + " of " +
+                           std::string(name_of(dtype_)) + " in " + format_plain_count(data_.size(), "byte"),
+                       "Check that both files are complete and come from the same run");
     }
     tokens += length;
   }

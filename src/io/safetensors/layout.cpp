@@ -99,7 +99,7 @@ class HeaderReader {
     entry.begin = offsets[0];
     entry.end = offsets[1];
     const std::optional<std::int64_t> bytes = safetensors::bytes_of(bits, entry.shape);
-    if (!bytes) fail(what + " shape has too many elements");
+    if (!bytes) fail(what + " shape has too many elements, or elements that do not fill whole bytes");
     if (entry.end - entry.begin != *bytes) {
       fail(what + " has data_offsets of " + std::to_string(entry.end - entry.begin) +
            " bytes; its shape and dtype need " + std::to_string(*bytes));

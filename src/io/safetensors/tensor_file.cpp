@@ -116,7 +116,7 @@ std::vector<std::int64_t> TensorFile::read_integers(std::size_t tensor, RowRange
       std::memcpy(&element, elements.data() + i * sizeof element, sizeof element);
       if (std::trunc(element) != element || std::abs(element) > largest_whole_real) {
         throw InputError(path(), "tensor '" + tensors_[tensor].name + "' holds " + std::to_string(element) +
-                                     "; it must hold whole numbers");
+                                     "; it must hold whole numbers from -16777216 to 16777216");
       }
       integers[i] = static_cast<std::int64_t>(element);
     }

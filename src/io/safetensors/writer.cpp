@@ -91,7 +91,7 @@ std::string make_header_bytes(std::span<const TensorStream* const> order,
     throw InputError(what,
                      "needs a header of " + std::to_string(header.size()) + " bytes; safetensors allow " +
                          std::to_string(safetensors::max_header_bytes),
-                     "Write fewer tensors to one file, or use shorter names");
+                     "Write fewer tensors to one file, or use shorter names and metadata");
   }
   const std::uint64_t length = header.size();
   return std::string(reinterpret_cast<const char*>(&length), sizeof length) + header;

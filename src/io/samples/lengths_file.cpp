@@ -143,8 +143,8 @@ class CsvColumns {
                                       const std::string& where) const {
     if (values.size() != count_) {
       throw InputError(where, "has " + format_plain_count(std::ssize(values), "value") +
-                                  "; the header names " +
-                                  format_plain_count(static_cast<std::int64_t>(count_), "column"));
+                                  "; the first line has " +
+                                  format_plain_count(static_cast<std::int64_t>(count_), "value"));
     }
     FileLengths row;
     if (prompt_) {

@@ -57,9 +57,9 @@ void SpooledBytes::read(std::span<std::byte> out, std::int64_t offset) {
   while (!out.empty()) {
     const ssize_t got = ::pread(descriptor_, out.data(), out.size(), offset);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0)
-      throw system_error(beside_.string(), "cannot be written: an earlier write of it failed",
-                         got < 0 ? errno : EIO);
+    if (got < 0)
+      throw system_error(beside_.string(), "cannot be written: its temporary file cannot be read", errno);
+    if (got == 0) throw IoError(beside_.string(), "cannot be written: its temporary file is incomplete");
     out = out.subspan(static_cast<std::size_t>(got));
     offset += got;
   }
@@ -77,7 +77,7 @@ void SampleSpool::add(const RaggedBatch& batch) {
   samples_.insert(samples_.end(), batch.samples().begin(), batch.samples().end());
   const bool same = std::ranges::equal(batch.fields(), specs_, {}, &Column::spec);
   if (!same)
-    throw InputError(beside_.string(), "should hold samples with different fields",
+    throw InputError(beside_.string(), "cannot hold samples with different fields",
                      "Give all samples the same fields");
   for (std::size_t f = 0; f < columns_.size(); ++f) {
     const Column& column = batch.fields()[f];

@@ -124,7 +124,9 @@ std::optional<std::size_t> SampleTensors::offsets_of_field(std::size_t tensor) c
   const bool has_offsets = offsets && !defines_samples(*offsets) && file_->has_integers(*offsets) &&
                            at(*offsets).shape == std::vector{num_samples_ + 1};
   if (is_told && !has_offsets) {
-    fail(tensor, "has no offsets that say where the rows of each sample begin",
+    fail(tensor,
+         "has no tensor '" + offsets_name(name) + "' of " + std::to_string(num_samples_ + 1) +
+             " integers that say where the rows of each sample begin",
          "Add '" + offsets_name(name) + "', with one more integer than there are samples");
   }
   if (!has_offsets || at(tensor).shape.empty()) return std::nullopt;

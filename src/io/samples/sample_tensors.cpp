@@ -350,7 +350,7 @@ void SampleTensors::find_padded_samples() {
     fail(tokens_, "has two dimensions but no mask: lengths are not guessed from pad tokens",
          "Add attention_mask of the same shape, with 0 at padding");
   }
-  if (!has_numbers(*mask)) fail(*mask, "holds " + at(*mask).stored + "; it must hold only 0 and 1");
+  if (!has_numbers(*mask)) fail(*mask, "holds " + at(*mask).stored + "; a mask must hold booleans, integers, float32 or float64");
   if (at(*mask).shape != at(tokens_).shape)
     fail(*mask, "does not have the shape of the tokens, " + shape_text(at(tokens_).shape));
   mask_ = mask;
@@ -431,7 +431,7 @@ void SampleTensors::find_response_width() {
   } else if (!prompt_lengths_ && !prompt_offsets_) {
     response_begins_ = file_->find(tensor_names::response_mask);
     if (!has_numbers(*response_begins_))
-      fail(*response_begins_, "holds " + at(*response_begins_).stored + "; it must hold numbers");
+      fail(*response_begins_, "holds " + at(*response_begins_).stored + "; a mask must hold booleans, integers, float32 or float64");
   }
 }
 

@@ -65,8 +65,8 @@ std::optional<ServiceState> StateFolder::read() const {
   } catch (const InputError& error) {
     ErrorReport report = error.report();
     if (is_name_taken(folder_ / previous_name)) {
-      report.hint = fmt::format("The previous state is in {}: rename it to resume from there",
-                                (folder_ / previous_name).string());
+      report.hint = fmt::format("The previous state is in {}: rename it to {} to resume from there",
+                                (folder_ / previous_name).string(), file_name);
     }
     throw InputError(std::move(report));
   }

@@ -33,7 +33,8 @@ void require_value_in_range(std::string_view what, std::int64_t value, std::int6
 
 void require_valid_input(const Partition& parts, const PlacementInput& input) {
   require_valid_pieces(input);
-  require_entry_count("owners", static_cast<std::size_t>(input.num_items()), parts.num_items());
+  require_entry_count(input.first_pieces.empty() ? "owners" : "item list of first_pieces",
+                      static_cast<std::size_t>(input.num_items()), parts.num_items());
   const auto world = static_cast<std::int64_t>(input.dp_of_rank.size());
   if (!input.speeds.empty()) require_entry_count("speeds", input.speeds.size(), parts.size());
   if (!input.node_of_rank.empty()) require_entry_count("node_of_rank", input.node_of_rank.size(), world);

@@ -53,8 +53,8 @@ void require_valid_convention(const FieldSpec& spec, std::optional<RowConvention
   const FieldKind needed = at == RowConvention::response ? FieldKind::response_token : FieldKind::token;
   if (spec.kind == needed) return;
   throw InputError(where,
-                   "has one row per " + std::string(name_of(spec.kind)) + "; fields." + spec.name +
-                       ".at: " + std::string(name_of(*at)) + " needs one per " + std::string(name_of(needed)),
+                   "is of kind " + std::string(name_of(spec.kind)) + ", but fields." + spec.name +
+                       ".at: " + std::string(name_of(*at)) + " needs kind " + std::string(name_of(needed)),
                    "Provide it in that form, or change fields." + spec.name + ".at");
 }
 
@@ -142,8 +142,9 @@ void require_no_loss_of_last_rows(const RaggedBatch& batch, const Column& mask) 
     throw InputError(batch.samples()[static_cast<std::size_t>(i)].id,
                      "its loss_mask is set at the last row, " + std::to_string(rows.size() - 1) +
                          ", which does not predict a token",
-                     "If the mask has the value of each token at the token itself, set fields.loss_mask.at: "
-                     "token; otherwise set it to 0 in the last row");
+                     "If the mask has the value of each token at the token itself, set at: token in "
+                     "fields.loss_mask (or fields.response_mask, if that is its name); otherwise set it to "
+                     "0 in the last row");
   }
 }
 

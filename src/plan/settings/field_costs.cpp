@@ -20,7 +20,8 @@ std::vector<Cost> encoder_costs_of(const LengthTable& table, const EncoderCost& 
   const std::span<const std::int64_t> rows = rows_of(table.row_counts(), encoder.field);
   if (std::ssize(rows) != table.size()) {
     throw InputError("field '" + encoder.field + "'",
-                     "is used by balance.cost: encoder, but the samples do not have it",
+                     "is used by balance.cost: encoder, but the samples do not have it as a field of kind "
+                     "rows",
                      "Provide it as a field of kind rows, or leave encoder out");
   }
   std::vector<Cost> costs;

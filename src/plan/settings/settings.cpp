@@ -202,7 +202,7 @@ void PlanSettings::validate() const {
         "the cap of " + format_plain_count(cap(group), "token") +
             " is below the alignment of one sequence, " + format_plain_count(alignment(group), "token") +
             (planning.has_flexible_groups() ? ", in a CP group of " + format_plain_count(group, "rank") : ""),
-        "Raise the cap or lower tp, cp, pack.align_lcm or, for padded micro-batches, "
+        "Raise the cap or lower tp, cp, pack.align, pack.align_lcm or, for padded micro-batches, "
         "micro_batch.length_round");
   }
 }

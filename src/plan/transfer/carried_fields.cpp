@@ -138,7 +138,7 @@ void require_route_field(const FieldSpec& spec, std::int64_t experts) {
         why + ", but spread_pads distributes its pad rows over " + std::to_string(experts) + " experts",
         hint);
   };
-  if (!spec.rule().is_per_token()) reject("has one row per " + std::string(name_of(spec.kind)));
+  if (!spec.rule().is_per_token()) reject("is of kind " + std::string(name_of(spec.kind)) + ", not token");
   if (!is_integer(spec.dtype)) reject("has elements of " + std::string(name_of(spec.dtype)));
   if (!range_of(spec.dtype).contains({0, experts - 1}))
     reject("has elements of " + std::string(name_of(spec.dtype)) +
@@ -155,7 +155,7 @@ CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedF
       cut.name() + ".cut_by: null";
   if (!cut.spec.rule().is_cut_by_ranges) {
     throw InputError(
-        where, "has one value per " + std::string(name_of(cut.spec.kind)) + ", but cut_by is only for rows",
+        where, "is of kind " + std::string(name_of(cut.spec.kind)) + ", but cut_by is only for kind rows",
         "Set fields." + cut.name() + ".cut_by: null");
   }
   const auto found = std::ranges::find(carried, name, &CarriedField::name);

@@ -14,8 +14,9 @@ std::vector<RowCap> row_caps_of(const LengthTable& table, const MicroBatchSettin
     const std::span<const std::int64_t> rows = rows_of(table.row_counts(), field);
     if (std::ssize(rows) != table.size()) {
       throw InputError("field '" + field + "'",
-                       "has a cap in micro_batch.max_rows, but the samples have no rows of this field",
-                       "Provide it as a field of kind rows, text or bytes, or remove its cap");
+                       "has a cap in micro_batch.max_rows, but the samples do not have it as a field of kind "
+                       "rows, text or bytes",
+                       "Provide it in that form, or remove its cap");
     }
     caps.push_back({field, rows, most});
   }

@@ -279,10 +279,10 @@ RemainingTensors extract_remaining_tensors(const StepContext& context, Step& bef
   left.stays_together = left.stays && planned.plan == plan_before;
   if (left.stays && before.micro_batches.size() != plan_before.micro_batches.size()) {
     throw InputError(name_of(before),
-                     "has " + std::to_string(before.micro_batches.size()) + " of its " +
-                         std::to_string(plan_before.micro_batches.size()) +
-                         " micro-batches left, but all are needed to run the step again",
-                     "Do not remove micro-batches from the step");
+                     "cannot run again, since its number of micro-batches was changed from " +
+                         std::to_string(plan_before.micro_batches.size()) + " to " +
+                         std::to_string(before.micro_batches.size()),
+                     "Do not remove micro-batches from the step, or add any");
   }
   left.tensors = move_out_tensors(before);
   const Mesh& mesh = context.mesh;

@@ -252,7 +252,7 @@ class Reader {
     const Json& value = at(key);
     const double number = value.is_number() ? value.get<double>() : -1;
     if (number != 0 && !(number >= least && number <= most))
-      reject(fmt::format("has a '{}' that is not a number of seconds", key));
+      reject(fmt::format("has a '{}' that is neither 0 nor from {} to {} seconds", key, least, most));
     return number;
   }
 
@@ -303,7 +303,8 @@ std::string require_valid_job_name(std::string name) {
   const bool plain = name.size() <= 64 && std::ranges::all_of(name, [](unsigned char c) {
                        return std::isalnum(c) != 0 || c == '-' || c == '_';
                      });
-  if (!plain) throw InputError("", "the state has a job with an invalid name");
+  if (!plain)
+    throw InputError("", "the state has a job whose name is not at most 64 letters, digits, - and _");
   return name;
 }
 

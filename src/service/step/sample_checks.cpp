@@ -139,12 +139,13 @@ void require_same_sample(const SampleShape& brought, const SampleShape& added) {
                      "Pass the lengths of the samples unchanged");
   }
   if (added.group != brought.group) {
-    const bool is_missing = is_single_sample_group(added.group);
-    throw InputError("added fields",
-                     (is_missing ? "do not name a group for " : "name a different group for ") +
-                         name_of(brought) +
-                         (is_missing ? ", which was passed with one" : " than the one it was passed with"),
-                     "Pass the groups of the samples unchanged");
+    const std::string sample = name_of(brought);
+    std::string what = "name a different group for " + sample + " than the one it was passed with";
+    if (is_single_sample_group(added.group))
+      what = "do not name a group for " + sample + ", which was passed with one";
+    else if (is_single_sample_group(brought.group))
+      what = "name a group for " + sample + ", which was passed without one";
+    throw InputError("added fields", what, "Pass the groups of the samples unchanged");
   }
 }
 
@@ -153,7 +154,7 @@ void require_max_length(const SampleShape& sample, std::int64_t longest) {
   throw InputError(sample.id,
                    "has " + format_plain_count(sample.length(), "token") + "; batch.max_length is " +
                        std::to_string(longest),
-                   "Raise it, or set batch.too_long to drop, truncate or split");
+                   "Raise it, or pass shorter samples");
 }
 
 /// Returns the part of a column that belongs to the samples at these positions.
@@ -272,7 +273,10 @@ void require_reusable_micro_batches(std::span<const PackedMicroBatch> micro_batc
       const Column* const first = micro_batches.front().find(spec.name);
       if (first == nullptr || first->spec() != spec || !names.insert(spec.name).second) {
         throw InputError(
-            name_of(spec) + of_micro_batch, "appears twice, or differs from micro-batch 0",
+            name_of(spec) + of_micro_batch,
+            first == nullptr         ? "is missing in micro-batch 0"
+            : first->spec() != spec  ? "has another dtype, kind or shape than in micro-batch 0"
+                                     : "appears twice",
             "If you add a field, add it to every micro-batch, with the same dtype, kind and shape");
       }
       require_row_count(column, micro_batch, of_micro_batch);

@@ -43,7 +43,7 @@ void StepMaker::report_time(const Step& step, std::size_t micro_batch, double se
                                 format_plain_count(std::ssize(plans), "micro-batch", "micro-batches"));
   if (!std::isfinite(seconds) || seconds <= 0)
     throw InputError(where, "is " + std::to_string(seconds) + " seconds, which is not a valid time",
-                     "Report seconds above 0");
+                     "Report a finite number of seconds above 0");
   const MicroBatchPlan& plan = plans[micro_batch];
   if (plan.empty() || !context_.times->is_measured(step.profile)) return;
   // Does not call StepContext::plan_settings(), since another thread may be fitting costs.

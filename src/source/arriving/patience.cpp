@@ -49,10 +49,11 @@ std::string describe_lack(const UnformedStep& lack) {
       lack.seconds_since_last_sample
           ? fmt::format("the last sample arrived {:.0f} s ago", *lack.seconds_since_last_sample)
           : "no samples have arrived since the buffer was started";
-  return fmt::format("needs {}; {} {} complete and {} {} incomplete; {}{}{}",
-                     format_count(lack.needed, "group"), lack.ready, lack.ready == 1 ? "is" : "are",
-                     lack.open, lack.open == 1 ? "is" : "are", describe_lack(lack.missing_fields),
-                     describe_lack(lack.tickets), last) +
+  const std::string needs =
+      lack.needed > 0 ? "needs " + format_count(lack.needed, "group") : "needs more complete groups";
+  return fmt::format("{}; {} {} complete and {} {} incomplete; {}{}{}", needs, lack.ready,
+                     lack.ready == 1 ? "is" : "are", lack.open, lack.open == 1 ? "is" : "are",
+                     describe_lack(lack.missing_fields), describe_lack(lack.tickets), last) +
          (lack.full.empty() ? "" : "; the buffer " + lack.full);
 }
 
@@ -91,7 +92,8 @@ void Patience::on_unreachable(const Error& error) {
   const double lost = std::chrono::duration<double>(Clock::now() - *lost_).count();
   if (most_ && lost > *most_) throw;
   send_note_if_due([&] {
-    return fmt::format("retrying, since the buffer has not responded for {:.0f} s: {}", lost, error.what());
+    return fmt::format("retrying, since the buffer has accepted no request for {:.0f} s: {}", lost,
+                       error.what());
   });
   std::this_thread::sleep_for(pause_);
   pause_ = std::min(2 * pause_, longest_pause);

@@ -172,7 +172,7 @@ stream::FormedStep StepsOfBuffer::wait_for(std::int64_t number) {
     if (come.step) return *std::move(come.step);
     if (!come.failure.empty()) throw InputError("the rank that forms steps", come.failure);
     patience.on_unformed(
-        {number, 1, come.ready_groups, come.open_groups, come.seconds_since_last_sample, come.tickets});
+        {number, 0, come.ready_groups, come.open_groups, come.seconds_since_last_sample, come.tickets});
   }
 }
 

@@ -226,7 +226,7 @@ DumpSchema schema_of_step(const fs::path& folder, std::int64_t step) {
   const TensorFile tensors(file);
   DumpSchema schema = parse_dump_schema(tensors);
   if (schema.flexible != flexible || schema.step != step || (flexible && schema.mesh.cp != 1))
-    throw InputError(tensors.path(), "has metadata of a different place in the mesh",
+    throw InputError(tensors.path(), "has metadata that does not match its location in the dump",
                      "Give the folder of evenkeel run --dump, as the run wrote it");
   return schema;
 }
@@ -245,7 +245,7 @@ void require_matching_place(const DumpSchema& schema, const DumpedPart& part, st
                            schema.place.tp == 0 && (schema.flexible ? 0 : schema.mesh.cp) == part.cp &&
                            group.first + group.rank == place;
   if (is_matching) return;
-  throw InputError(path, "has metadata of a different place in the mesh, or of a different run",
+  throw InputError(path, "has metadata that does not match its location in the dump",
                    "Give the folder of evenkeel run --dump, as the run wrote it");
 }
 

@@ -187,7 +187,7 @@ std::vector<fs::path> files_of_source(const Communicator& comm, const SourceSett
       for (const fs::path& file : files) {
         if (std::ranges::find(all, file) != all.end()) {
           throw InputError(file.string(), "is named twice by the paths of one source",
-                           "Name each file once; a pattern may match it as well");
+                           "Name each file once, and check which files the patterns match");
         }
         all.push_back(file);
       }

@@ -61,7 +61,8 @@ SharedBuffer::SharedBuffer(std::size_t bytes) {
   if (!place) {
     throw LimitError("shared memory",
                      "the system cannot create a memory file of " + std::to_string(size) + " bytes",
-                     "Raise the limits on memory and on open files, or set exchange.path: point-to-point");
+                     "Raise the limits on memory and on open files, or set exchange.path: point-to-point and "
+                     "exchange.tp_copies: own");
   }
   place_ = *place;
 }
@@ -137,7 +138,8 @@ std::shared_ptr<const std::byte> NodeMemory::view_shared(int rank, const SharedH
   if (offset + bytes > file->bytes().size()) {
     throw IoError("shared memory", "bytes " + std::to_string(offset) + " to " +
                                        std::to_string(offset + bytes) + " of rank " + std::to_string(rank) +
-                                       " are outside its file of " + std::to_string(file->bytes().size()));
+                                       " are outside its memory file of " +
+                                       std::to_string(file->bytes().size()) + " bytes");
   }
   return {file, file->bytes().data() + offset};
 }

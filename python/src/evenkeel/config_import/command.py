@@ -148,8 +148,8 @@ def _import(options: argparse.Namespace) -> int:
     if imported.missing and not options.allow_missing:
         print(import_table(imported, _width(sys.stderr)), file=sys.stderr)
         _print_error(
-            f"nothing is written: {len(imported.missing)} settings of memory, batches, the mesh or the loss are not found; "
-            "with --allow-missing, Evenkeel's defaults are used for them"
+            "nothing is written, since settings of memory, batches, the mesh or the loss are not found: "
+            f"{len(imported.missing)}; with --allow-missing, Evenkeel's defaults are used for them"
         )
         return 1
     if options.output is None:

@@ -186,7 +186,7 @@ class _Composer:
 
     def visit(self, content: Value, group: str, package: Path, depth: int) -> None:
         if depth > DEEPEST or len(self.made.files) > MOST_FILES:
-            refuse(content.place, "its defaults lists form a cycle")
+            refuse(content.place, f"its defaults lists form a cycle, or have more than {DEEPEST} levels or {MOST_FILES} files")
         assert isinstance(content.data, dict)
         found = content.data.get("defaults")
         items: list[Value] = []

@@ -76,7 +76,7 @@ class Rows:
             self._refuse(name, f"does not exist; the columns are {', '.join(sorted(self._names))}")
         if self.summary.mask not in (None, "all") and self.summary.without_response == self.summary.samples:
             self._refuse(str(self.summary.mask), "does not mark any token in any row, so there is nothing to train",
-                         "Put {% generation %} around the assistant's messages in the chat template")
+                         "In a chat template, put {% generation %} around the assistant's messages; in a column, mark the tokens to train")
 
     def _require_columns(self, names: set[str]) -> None:
         if self.summary.samples == 0:
@@ -136,6 +136,9 @@ class Rows:
             label not in (IGNORED, token) or (label == IGNORED) == flag and name != "all"
             for label, token, flag in zip(labels, tokens, carries)
         ):
+            if name in ("labels", "all"):
+                self._refuse("labels", f"do not match input_ids: a label is its token, or {IGNORED} if the token carries no loss",
+                             "Put each label at its own token")
             self._refuse("labels", f"do not match input_ids and {name}: a label is its token where {name} is 1, and {IGNORED} elsewhere",
                          "Drop them: labels are derived from tokens")
         return carries
@@ -276,7 +279,7 @@ class Rows:
             return value
         if isinstance(value, (list, tuple)):
             return [self._plain(name, each) for each in value]
-        what = "has no value" if value is None else f"is a {type(value).__name__}, which is not a supported type of field"
+        what = "is None, or contains None" if value is None else f"is a {type(value).__name__}, which is not a supported type of field"
         self._refuse(name, what, "Drop it")
 
     def _integers(self, name: str, value: Any, size: int | None = None) -> list[int]:

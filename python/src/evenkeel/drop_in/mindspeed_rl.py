@@ -116,7 +116,8 @@ def preprocess_packed_seqs(
 
     for name, tensor in (("attention_mask_1d", attention_mask_1d), ("labels", labels)):
         if input_ids.dim() != 2 or tensor.shape != input_ids.shape:
-            _shared.refuse(name, f"has the shape {tuple(tensor.shape)}, but input_ids has the shape {tuple(input_ids.shape)}")
+            _shared.refuse(name, f"has the shape {tuple(tensor.shape)}, and input_ids has {tuple(input_ids.shape)}; both must have the "
+                           "same shape, [samples, width]")
     lengths = _shared.lengths_of(attention_mask_1d)
     positions = _token_positions(attention_mask_1d, lengths, strict_reference)
     tokens, rows, size, _, ends, _ = _native.packed_rows(lengths, tp_size, 1, 0, None)

@@ -83,7 +83,8 @@ def batch_balance(
             planned -= planned % minibatch_size
         if planned == 0 or run % dp_size != 0:
             _shared.refuse("batch", f"{counted(len(lengths), 'sample')} cannot be distributed to {counted(dp_size, 'rank')}, {run} at a time",
-                           "Choose a minibatch_size that is divisible by dp_size and at most the number of samples")
+                           "Choose a minibatch_size that is divisible by dp_size and at most the number of samples" if keep_minibatch
+                           else "Pass a number of samples that is divisible by dp_size")
     partitions = _native.roll_batch_balance(lengths[:planned], dp_size, minibatch_size if keep_minibatch else None)
     _shared.reorder(batch, [sample for partition in partitions for sample in partition])
     return log_seqlen_unbalance(lengths, partitions, logging_prefix, strict_reference=strict_reference)
@@ -370,7 +371,8 @@ def _pack_sequences(
     from evenkeel.drop_in.mindspeed_rl import _token_positions
 
     if input_tensor.dim() < 2 or attention_mask.shape != input_tensor.shape[:2]:
-        _shared.refuse("attention_mask", f"has the shape {tuple(attention_mask.shape)}, but the tensor has {tuple(input_tensor.shape)}")
+        _shared.refuse("attention_mask", f"has the shape {tuple(attention_mask.shape)}, and the tensor has {tuple(input_tensor.shape)}; "
+                       "they must be [samples, width] and [samples, width, ...]")
     sizes = _sizes_of(self)
     lengths = _shared.lengths_of(attention_mask)
     positions = _token_positions(attention_mask, lengths, strict_reference)

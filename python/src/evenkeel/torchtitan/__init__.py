@@ -160,7 +160,8 @@ class BalancedDataLoader(BaseDataLoader):
         for at in np.flatnonzero((self.lengths < 1) | (self.lengths > self.seq_len))[:1]:
             where, tokens = f"samples[{at}]", self.lengths[at] + 1
             if tokens < 2:
-                refuse(where, f"has {tokens} token, but at least 2 are required to predict one", "Leave the sample out of the data set")
+                refuse(where, f"has {counted(tokens, 'token')}, but at least 2 are required to predict one",
+                       "Leave the sample out of the data set")
             raise_error(
                 "limit", where, f"has {counted(tokens, 'token')}, above the {self.seq_len + 1} of a row and the token it predicts last",
                 f"Raise training.seq_len to at least {self.lengths.max()}, or truncate or leave out the sample",
