@@ -16,15 +16,15 @@ struct Lane {
   std::atomic<std::int64_t> step{no_step};
   std::atomic<const char*> wait{nullptr};
   std::atomic<WaitFor> whom{WaitFor::nobody};
-  std::atomic<std::uint64_t> moves{0};
+  std::atomic<std::uint64_t> num_reports{0};
   std::atomic<std::int32_t> thread{0};
 
-  void increment_moves() noexcept { moves.fetch_add(1, std::memory_order_release); }
+  void increment_num_reports() noexcept { num_reports.fetch_add(1, std::memory_order_release); }
 };
 
 std::array<Lane, max_reported_threads> lanes;
 Lane unseen;  // reports of threads for which no other lane is free; never read
-std::atomic<bool> left{false};
+std::atomic<bool> exiting{false};
 
 std::int32_t current_thread_id() noexcept {
 #ifdef __linux__
@@ -75,34 +75,34 @@ Phase::Phase(const char* name, std::int64_t step) noexcept {
   outer_ = lane.phase.exchange(name);
   outer_step_ = lane.step;
   if (step != no_step) lane.step = step;
-  lane.increment_moves();
+  lane.increment_num_reports();
 }
 
 Phase::~Phase() {
   Lane& lane = current_lane();
   lane.phase = outer_;
   lane.step = outer_step_;
-  lane.increment_moves();
+  lane.increment_num_reports();
 }
 
 void Phase::switch_to(const char* name) noexcept {
   Lane& lane = current_lane();
   lane.phase = name;
-  lane.increment_moves();
+  lane.increment_num_reports();
 }
 
 Waiting::Waiting(const char* in, WaitFor whom) noexcept {
   Lane& lane = current_lane();
   outer_ = lane.wait.exchange(in);
   outer_whom_ = lane.whom.exchange(whom);
-  lane.increment_moves();
+  lane.increment_num_reports();
 }
 
 Waiting::~Waiting() {
   Lane& lane = current_lane();
   lane.whom = outer_whom_;
   lane.wait = outer_;
-  lane.increment_moves();
+  lane.increment_num_reports();
 }
 
 void begin_exit(const char* phase) noexcept {
@@ -111,16 +111,16 @@ void begin_exit(const char* phase) noexcept {
   lane.step = no_step;
   lane.wait = phase;
   lane.whom = WaitFor::end;
-  lane.increment_moves();
-  left = true;
+  lane.increment_num_reports();
+  exiting = true;
 }
 
 bool is_exiting() noexcept {
-  return left;
+  return exiting;
 }
 
 void record_progress() noexcept {
-  current_lane().increment_moves();
+  current_lane().increment_num_reports();
 }
 
 std::array<ThreadActivity, max_reported_threads> activities() noexcept {
@@ -128,7 +128,7 @@ std::array<ThreadActivity, max_reported_threads> activities() noexcept {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Lane& lane = lanes[i];
     ThreadActivity& activity = all[i];
-    activity.moves = lane.moves.load(std::memory_order_acquire);
+    activity.num_reports = lane.num_reports.load(std::memory_order_acquire);
     activity.thread = lane.thread;
     if (!lane.taken || activity.thread == 0) continue;
     activity.phase = lane.phase;

@@ -69,7 +69,8 @@ struct ThreadActivity {
   std::int64_t step = no_step;
   const char* wait = nullptr;
   WaitFor whom = WaitFor::nobody;
-  std::uint64_t moves = 0;  ///< number of reports in this element so far, including those of ended threads
+  std::uint64_t num_reports =
+      0;                    ///< number of reports in this element so far, including those of ended threads
   std::int32_t thread = 0;  ///< the operating system's thread id
 };
 

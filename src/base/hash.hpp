@@ -70,7 +70,7 @@ class Fnv1a {
 /// Pseudo-random numbers for the moves of a search. The sequence is the same on every platform and in every
 /// run: SplitMix64 (Steele, Lea, Flood 2014), beginning with state 0. The modulo bias is negligible if `end`
 /// is far below 2^64.
-class SearchMoves {
+class SplitMix64 {
  public:
   /// Returns a number in 0 .. end - 1. Precondition: end >= 1.
   template <std::integral T>

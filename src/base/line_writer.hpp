@@ -20,20 +20,20 @@ class LineWriter {
   /// streaming::store_lines.
   template <typename StoreLines>
   void put(const std::byte* from, std::size_t bytes, StoreLines store_lines) noexcept {
-    if (begun_ > 0 || room_ < streaming::line_bytes) {
-      const std::size_t taken = std::min(room_ - begun_, bytes);
-      std::memcpy(line_.data() + begun_, from, taken);
-      begun_ += taken;
+    if (buffered_bytes_ > 0 || room_ < streaming::line_bytes) {
+      const std::size_t taken = std::min(room_ - buffered_bytes_, bytes);
+      std::memcpy(line_.data() + buffered_bytes_, from, taken);
+      buffered_bytes_ += taken;
       from += taken;
       bytes -= taken;
-      if (begun_ < room_) return;
-      store_begun_line();
+      if (buffered_bytes_ < room_) return;
+      store_buffered_line();
     }
     const std::size_t lines = bytes / streaming::line_bytes;
     store_lines(to_, from, lines);
     to_ += lines * streaming::line_bytes;
-    begun_ = bytes % streaming::line_bytes;
-    if (begun_ > 0) std::memcpy(line_.data(), from + lines * streaming::line_bytes, begun_);
+    buffered_bytes_ = bytes % streaming::line_bytes;
+    if (buffered_bytes_ > 0) std::memcpy(line_.data(), from + lines * streaming::line_bytes, buffered_bytes_);
   }
   void put(const std::byte* from, std::size_t bytes) noexcept {
     put(from, bytes, [](std::byte* to, const std::byte* lines, std::size_t count) {
@@ -44,12 +44,12 @@ class LineWriter {
   /// Stores the incomplete last line. Do not append anything afterwards. Other threads see the data after
   /// streaming::finish().
   void finish() noexcept {
-    std::memcpy(to_, line_.data(), begun_);
-    begun_ = 0;
+    std::memcpy(to_, line_.data(), buffered_bytes_);
+    buffered_bytes_ = 0;
   }
 
  private:
-  void store_begun_line() noexcept {
+  void store_buffered_line() noexcept {
     if (room_ == streaming::line_bytes) {
       streaming::store_line(to_, line_.data());
     } else {
@@ -57,13 +57,13 @@ class LineWriter {
     }
     to_ += room_;
     room_ = streaming::line_bytes;
-    begun_ = 0;
+    buffered_bytes_ = 0;
   }
 
   std::byte* to_ = nullptr;  // destination of the current line; the lines before it have been stored
   // Size of the current line in bytes. Only the first line may be shorter than a cache line.
   std::size_t room_ = streaming::line_bytes;
-  std::size_t begun_ = 0;  // number of bytes of the current line that are buffered in `line_`
+  std::size_t buffered_bytes_ = 0;  // number of bytes of the current line that are buffered in `line_`
   alignas(streaming::line_bytes) std::array<std::byte, streaming::line_bytes> line_{};
 };
 

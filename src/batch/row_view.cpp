@@ -39,15 +39,15 @@ Convert conversion(DType from, DType to) {
 struct ElementTypes {
   DType from = DType::uint8;
   DType to = DType::uint8;
-  DType on_the_way = DType::uint8;
+  DType wire_dtype = DType::uint8;
 
   ElementTypes(const ViewedRows& source, const ViewedRows& target) noexcept {
     const std::optional<DType> way =
         source.view != nullptr ? source.transfer_dtype() : target.transfer_dtype();
     if (!way) return;
-    on_the_way = *way;
-    from = source.view != nullptr ? source.view->in_memory : *way;
-    to = target.view != nullptr ? target.view->in_memory : *way;
+    wire_dtype = *way;
+    from = source.view != nullptr ? source.view->memory_dtype : *way;
+    to = target.view != nullptr ? target.view->memory_dtype : *way;
   }
 };
 
@@ -116,9 +116,9 @@ struct NothingToFetch {
 /// be at element boundaries.
 std::size_t bytes_before(const ViewedRows& place) noexcept {
   if (place.view == nullptr) return place.at;
-  const std::size_t width = size_of(place.view->on_the_way);
+  const std::size_t width = size_of(place.view->wire_dtype);
   EVENKEEL_PRECONDITION(cheap, place.at % width == 0, place.at, width);
-  return place.at / width * size_of(place.view->in_memory);
+  return place.at / width * size_of(place.view->memory_dtype);
 }
 
 /// Destination of a copy, written from front to back.
@@ -231,10 +231,10 @@ std::size_t RowView::selected_bytes_per_row() const noexcept {
 }
 
 RowView view_of_rows(const FieldSpec& column, const std::optional<std::vector<std::int64_t>>& layers,
-                     DType on_the_way) {
+                     DType wire_dtype) {
   EVENKEEL_PRECONDITION(
-      cheap, column.dtype == on_the_way || (is_integer(column.dtype) && is_integer(on_the_way)), column.name);
-  RowView view{column.row_bytes(), {}, column.dtype, on_the_way};
+      cheap, column.dtype == wire_dtype || (is_integer(column.dtype) && is_integer(wire_dtype)), column.name);
+  RowView view{column.row_bytes(), {}, column.dtype, wire_dtype};
   if (!layers) return view;
   const std::int64_t all = column.trailing.front();
   const std::size_t in_layer = all == 0 ? 0 : view.row_bytes / static_cast<std::size_t>(all);
@@ -258,9 +258,9 @@ void copy_rows(const ViewedRows& from, const ViewedRows& to, std::size_t bytes, 
   if (bytes == 0) return;
   EVENKEEL_PRECONDITION(cheap, to.view == nullptr || to.view->pieces.empty());
   EVENKEEL_PRECONDITION(
-      cheap, from.view == nullptr || to.view == nullptr || from.view->on_the_way == to.view->on_the_way);
+      cheap, from.view == nullptr || to.view == nullptr || from.view->wire_dtype == to.view->wire_dtype);
   const ElementTypes types(from, to);
-  const std::size_t width = size_of(types.on_the_way);
+  const std::size_t width = size_of(types.wire_dtype);
   EVENKEEL_PRECONDITION(cheap, bytes % width == 0, bytes, width);
   // The cast is safe, since the target is writable memory.
   Sink sink(const_cast<std::byte*>(to.first) + bytes_before(to), streams);

@@ -27,28 +27,28 @@ struct RowView {
   /// Pieces in transfer order. If the list is empty, whole rows are transferred. If it has a single piece of
   /// zero bytes, no bytes are transferred.
   std::vector<Piece> pieces;
-  DType in_memory = DType::uint8;
-  DType on_the_way = DType::uint8;
+  DType memory_dtype = DType::uint8;
+  DType wire_dtype = DType::uint8;
 
   /// Returns whether rows are transferred whole and unchanged, so the view can be ignored.
-  [[nodiscard]] bool is_plain() const noexcept { return pieces.empty() && in_memory == on_the_way; }
+  [[nodiscard]] bool is_plain() const noexcept { return pieces.empty() && memory_dtype == wire_dtype; }
   /// Returns the number of transferred bytes per row in memory. Precondition: the view is not plain.
   [[nodiscard]] std::size_t selected_bytes_per_row() const noexcept;
   /// Returns the number of transferred bytes per row in the transfer format. Precondition: the view is not
   /// plain.
   [[nodiscard]] std::size_t wire_bytes() const noexcept {
-    return selected_bytes_per_row() / size_of(in_memory) * size_of(on_the_way);
+    return selected_bytes_per_row() / size_of(memory_dtype) * size_of(wire_dtype);
   }
 
   friend bool operator==(const RowView&, const RowView&) = default;
 };
 
-/// Returns a view for transferring rows of `column` with elements of type `on_the_way`: the given layers
+/// Returns a view for transferring rows of `column` with elements of type `wire_dtype`: the given layers
 /// along the first dimension of a row, in this order, or whole rows if `layers` is nullopt. Throws InputError
 /// if the rows have a negative dimension, or 2^63 bytes or more. Preconditions: the layers exist; both
 /// element types are equal or both are integers.
 [[nodiscard]] RowView view_of_rows(const FieldSpec& column,
-                                   const std::optional<std::vector<std::int64_t>>& layers, DType on_the_way);
+                                   const std::optional<std::vector<std::int64_t>>& layers, DType wire_dtype);
 
 /// A position in a list of rows, which may be accessed through a view.
 struct ViewedRows {
@@ -58,7 +58,7 @@ struct ViewedRows {
 
   /// Returns the element type of the transfer; nullopt if the bytes are already in the transfer format.
   [[nodiscard]] std::optional<DType> transfer_dtype() const noexcept {
-    return view == nullptr ? std::nullopt : std::optional(view->on_the_way);
+    return view == nullptr ? std::nullopt : std::optional(view->wire_dtype);
   }
 };
 

@@ -361,7 +361,7 @@ Intake Buffer::accept_samples(const ReceivedSamples& received, const std::string
     intake.version = ledger_->version();
     if (!arrivals.empty()) {
       last_sample_ = Clock::now();
-      full_.clear();
+      full_reason_.clear();
     }
     if (schema.fields != schema_.fields || schema.kind_open != schema_.kind_open ||
         schema.element_open != schema_.element_open || schema.wide_integers != schema_.wide_integers ||
@@ -512,7 +512,7 @@ FieldIntake Buffer::add_fields(const std::vector<ReceivedFields>& received) {
     intake.version = ledger_->version();
     if (fresh.empty()) return;
     last_sample_ = Clock::now();
-    full_.clear();
+    full_reason_.clear();
     if (const std::string text = serialize_schema(joined); text != serialize_schema(late_schema_))
       change.store.notes[late_schema_note] = text;
     late_schema_ = std::move(joined);
@@ -758,7 +758,7 @@ std::string Buffer::begin_job(std::int64_t groups_per_step, const JobStart& star
     groups_per_step_ = groups_per_step;
     job_ = job_.make_next_job(start.acceptance, ledger_->totals().last_event);
     last_call_ = Clock::now();
-    given_up_.reset();
+    failed_step_.reset();
     change.store.notes[groups_note] = std::to_string(groups_per_step);
     change.store.notes[job_note] = format_job(job_);
     pass = pass_of(job_, rules_);
@@ -799,7 +799,7 @@ void Buffer::mark_trained(std::int64_t step, const std::string& pass) {
   submit(0, [&](Change& change) {
     check_pass_and_record_use(pass);
     if (const auto latest = ledger_->totals().trained_step; latest && *latest >= step) return;
-    full_.clear();
+    full_reason_.clear();
     change.apply(stream::StepTrained{step});
   });
 }
@@ -807,7 +807,7 @@ void Buffer::mark_trained(std::int64_t step, const std::string& pass) {
 void Buffer::skip_through(std::int64_t step) {
   submit(0, [&](Change& change) {
     if (const auto latest = ledger_->totals().trained_step; latest && *latest >= step) return;
-    full_.clear();
+    full_reason_.clear();
     change.apply(stream::StepTrained{step, true});
   });
 }
@@ -852,12 +852,9 @@ WaitingGroups Buffer::wait_for_groups(std::int64_t enough, std::int64_t most,
   });
   waited_ += Clock::now() - begun;
   require_loaded();
-  WaitingGroups waiting{ledger_->ready(),
-                        ledger_->versions_of_expected_groups(),
-                        ledger_->status(),
-                        seconds_since_last_sample(),
-                        full_,
-                        is_stopping_};
+  WaitingGroups waiting{ledger_->ready(),  ledger_->versions_of_expected_groups(),
+                        ledger_->status(), seconds_since_last_sample(),
+                        full_reason_,      is_stopping_};
   if (std::ssize(waiting.groups) > most) waiting.groups.resize(static_cast<std::size_t>(most));
   return waiting;
 }
@@ -866,7 +863,7 @@ void Buffer::abandon_step(std::int64_t step, const std::string& why, const std::
   {
     const std::lock_guard lock(state_mutex_);
     check_pass_and_record_use(pass);
-    given_up_ = FailedStep{step, why};
+    failed_step_ = FailedStep{step, why};
   }
   changed_.notify_all();
 }
@@ -880,7 +877,7 @@ PendingStep Buffer::wait_for_step(std::int64_t step, std::chrono::milliseconds t
     }
     come.stream = ledger_->status();
     come.is_over = !come.step && come.stream.is_exhausted() && come.stream.ready_groups == 0;
-    if (given_up_ && given_up_->step <= step) come.failure = given_up_->why;
+    if (failed_step_ && failed_step_->step <= step) come.failure = failed_step_->why;
     return come.step || come.is_over || !come.failure.empty() || is_stopping_;
   };
   {

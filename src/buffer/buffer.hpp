@@ -323,12 +323,12 @@ class Buffer {
   std::vector<stream::OpenTickets> stored_tickets_;
   bool must_load_ = false;  // the ledger may differ from the store, so it must be loaded from the store again
   stream::Status stored_;   // ledger status before the latest transaction; status() uses it if must_load_
-  std::string full_;        // see WaitingGroups::full
-  bool is_durable_ = true;  // whether the latest transaction is durable (Store::is_durable())
-  JsonlSchema schema_;      // schema of the fields that arrive with samples
+  std::string full_reason_;  // see WaitingGroups::full
+  bool is_durable_ = true;   // whether the latest transaction is durable (Store::is_durable())
+  JsonlSchema schema_;       // schema of the fields that arrive with samples
   JsonlSchema late_schema_;  // schema of the fields that were added to samples later
   std::string identity_;
-  std::optional<FailedStep> given_up_;
+  std::optional<FailedStep> failed_step_;
   SampleForm form_ = SampleForm::lines;  // form in which all samples so far were sent
   std::optional<std::int64_t> groups_per_step_;
   CurrentJob job_;

@@ -54,7 +54,7 @@ FullError Buffer::make_full_error() {
       can_form ? "Wait until samples are trained, then send the same request again"
                : "Close or abort groups that stay incomplete, give the buffer more room (--capacity, or "
                  "stream.capacity), or lower batch.global_batch";
-  full_ = message + ". " + hint;
+  full_reason_ = message + ". " + hint;
   return FullError({ErrorKind::limit, "buffer", message, hint, -1});
 }
 

@@ -29,7 +29,7 @@ void Buffer::wait_until_durable() {
 
 std::optional<Buffer::Clock::time_point> Buffer::next_commit_time() const {
   const std::lock_guard lock(state_mutex_);
-  return must_load_ ? Clock::now() + Queue::between_loads : next_deadline();
+  return must_load_ ? Clock::now() + Queue::reload_interval : next_deadline();
 }
 
 void Buffer::mark_durable() {

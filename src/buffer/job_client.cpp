@@ -90,7 +90,7 @@ class JobClient::Connection {
       throw ConfigError("url", "is '" + url_ + "'; it must be an address such as http://127.0.0.1:8710");
     client_.set_keep_alive(true);
     client_.set_tcp_nodelay(true);
-    set_answer_timeout(longest_answer);
+    set_answer_timeout(default_answer_timeout);
     if (!token.empty()) client_.set_bearer_token_auth(token);
     if (!ca.empty()) client_.set_ca_cert_path(ca.string());
     client_.enable_server_certificate_verification(true);

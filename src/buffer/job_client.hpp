@@ -108,7 +108,7 @@ class JobClient {
   /// Sets how long later calls wait for their answers before they throw IoError.
   void set_answer_timeout(std::chrono::seconds time);
   /// Default time limit for an answer. Exceeds the maximum `time` of wait_for_groups() and wait_for_step().
-  static constexpr std::chrono::seconds longest_answer{60};
+  static constexpr std::chrono::seconds default_answer_timeout{60};
 
   /// Begins a job whose steps have `samples_per_step` samples. Later calls of this client include the job's
   /// pass, and calls of earlier jobs are refused. Throws InputError if `samples_per_step` is not a multiple

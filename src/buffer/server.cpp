@@ -142,9 +142,9 @@ bool has_tensors(const Request& request) {
   return request.get_header_value("Content-Type").starts_with("application/vnd.safetensors");
 }
 
-class Answers final : public ServerCalls, public std::enable_shared_from_this<Answers> {
+class BufferCalls final : public ServerCalls, public std::enable_shared_from_this<BufferCalls> {
  public:
-  explicit Answers(std::shared_ptr<Buffer> buffer) : kept_(std::move(buffer)), buffer_(*kept_) {
+  explicit BufferCalls(std::shared_ptr<Buffer> buffer) : owner_(std::move(buffer)), buffer_(*owner_) {
     add_calls();
   }
 
@@ -440,14 +440,14 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
         });
   }
 
-  const std::shared_ptr<Buffer> kept_;
+  const std::shared_ptr<Buffer> owner_;
   Buffer& buffer_;
 };
 
 }  // namespace
 
 HttpAnswer make_answer_function(std::shared_ptr<Buffer> buffer) {
-  auto answers = std::make_shared<Answers>(std::move(buffer));
+  auto answers = std::make_shared<BufferCalls>(std::move(buffer));
   return [answers](const Request& request, Response& response, BodyReader* body) {
     answers->answer_request(request, response, body);
   };

@@ -120,7 +120,7 @@ Choices choices_of(const Config& config, const PlanSettings& settings, const Pro
   if (is_own) choices.delay = config.delay;
   choices.flexible_cp = config.mesh.flexible_cp;
   choices.has_max_group_size = config.mesh.max_cp.has_value();
-  choices.has_cap_of_a_rank = pass.micro_batch.max_tokens_per_rank.has_value();
+  choices.has_cap_per_rank = pass.micro_batch.max_tokens_per_rank.has_value();
   return choices;
 }
 

@@ -21,8 +21,8 @@ unsigned link_bit(std::size_t link) {
 }  // namespace
 
 TimeFit::TimeFit(std::vector<ScaledTime> times, double overlap,
-                 const std::array<AssumedHop, num_links>& present)
-    : times_(std::move(times)), overlap_(overlap), present_(present) {
+                 const std::array<AssumedHop, num_links>& assumed)
+    : times_(std::move(times)), overlap_(overlap), assumed_(assumed) {
   EVENKEEL_PRECONDITION(cheap, !times_.empty());
   EVENKEEL_PRECONDITION(cheap, overlap >= 0 && overlap <= 1, overlap);
   std::vector<double> seconds;
@@ -41,9 +41,9 @@ std::optional<TimeFit::Result> TimeFit::best() const {
   Result result{fit->coefficients, {}};
   for (std::size_t link = 0; link < num_links; ++link) {
     const double hop = hop_of(link, *fit);
-    const double present = present_[link](fit->coefficients[1], fit->coefficients[2]);
-    const bool told = (fit->told & link_bit(link)) != 0 || hop < present;
-    if (fit->choice.fitted[link] && told) result.hops[link] = hop;
+    const double assumed = assumed_[link](fit->coefficients[1], fit->coefficients[2]);
+    const bool determined = (fit->determined & link_bit(link)) != 0 || hop < assumed;
+    if (fit->choice.fitted[link] && determined) result.hops[link] = hop;
   }
   return result;
 }
@@ -88,7 +88,7 @@ double TimeFit::assumption_weight(const Fit& fit) const {
   double sum = 0;
   for (std::size_t link = 0; link < num_links; ++link) {
     if (fit.choice.fitted[link]) {
-      sum += (fit.told & link_bit(link)) != 0 ? 1 : 2;
+      sum += (fit.determined & link_bit(link)) != 0 ? 1 : 2;
     } else if (has_exposed_times(fit.choice, link)) {
       sum += 1.5;
     }
@@ -138,7 +138,7 @@ std::optional<TimeFit::Fit> TimeFit::best_fit_from(const std::vector<Choice>& st
   for (const Choice& start : starts) {
     std::optional<Fit> fit = fit_iteratively(start, few_rounds);
     if (!fit) continue;
-    const int more = best ? std::popcount(fit->told) - std::popcount(best->told) : 0;
+    const int more = best ? std::popcount(fit->determined) - std::popcount(best->determined) : 0;
     if (!best || log_likelihood_gain(*fit, *best) > noise_threshold() * more) best = std::move(fit);
   }
   return best;
@@ -154,17 +154,17 @@ double TimeFit::noise_threshold() const {
 std::optional<TimeFit::Fit> TimeFit::fit_iteratively(Choice choice, int rounds) const {
   std::vector<Row> rows(times_.size());
   fill(rows, choice);
-  unsigned told = extra_terms(choice);
-  std::optional<Terms> terms = solve_nonnegative_least_squares(rows, told);
+  unsigned determined = extra_terms(choice);
+  std::optional<Terms> terms = solve_nonnegative_least_squares(rows, determined);
   for (int round = 0; terms && round < rounds; ++round) {
     const bool moved = reclassify_exposed(choice, *terms);
     if (moved) fill(rows, choice);
     if (!reweight(rows, *terms, rounding_) && !moved) break;
-    told = extra_terms(choice);
-    terms = solve_nonnegative_least_squares(rows, told);
+    determined = extra_terms(choice);
+    terms = solve_nonnegative_least_squares(rows, determined);
   }
   if (!terms) return std::nullopt;
-  Fit fit{std::move(choice), told, *terms, {}};
+  Fit fit{std::move(choice), determined, *terms, {}};
   fit.distances = absolute_residuals_of(fit);
   return fit;
 }
@@ -184,10 +184,10 @@ void TimeFit::fill(std::vector<Row>& rows, const Choice& choice) const {
     if (choice.fitted[time.link]) {
       row.terms[hop_term + time.link] = time.hops;
     } else {
-      const AssumedHop& present = present_[time.link];
-      row.offset = present.seconds * time.hops;
-      row.terms[1] += present.tokens * time.hops;
-      row.terms[2] += present.squares * time.hops;
+      const AssumedHop& assumed = assumed_[time.link];
+      row.offset = assumed.seconds * time.hops;
+      row.terms[1] += assumed.tokens * time.hops;
+      row.terms[2] += assumed.squares * time.hops;
     }
   }
 }
@@ -206,7 +206,7 @@ bool TimeFit::reclassify_exposed(Choice& choice, const Terms& coefficients) cons
   std::array<double, num_links> hops{};
   for (std::size_t link = 0; link < num_links; ++link) {
     hops[link] = choice.fitted[link] ? coefficients[hop_term + link]
-                                     : present_[link](coefficients[1], coefficients[2]);
+                                     : assumed_[link](coefficients[1], coefficients[2]);
     // If time.squares / time.hops is at most this ratio, attention hides too little of the communication, so
     // the time is exposed.
     const double ratio = hops[link] / (overlap_ * coefficients[2]);
@@ -231,10 +231,10 @@ bool TimeFit::reclassify_exposed(Choice& choice, const Terms& coefficients) cons
 // fitted but none of the link's times are exposed, returns the smaller of the assumed hop and the upper bound
 // that the times give.
 double TimeFit::hop_of(std::size_t link, const Fit& fit) const {
-  const double present = present_[link](fit.coefficients[1], fit.coefficients[2]);
-  if (!fit.choice.fitted[link]) return present;
-  if ((fit.told & link_bit(link)) != 0) return fit.coefficients[hop_term + link];
-  return std::min(present, overlap_ * fit.coefficients[2] * thresholds_[link].front());
+  const double assumed = assumed_[link](fit.coefficients[1], fit.coefficients[2]);
+  if (!fit.choice.fitted[link]) return assumed;
+  if ((fit.determined & link_bit(link)) != 0) return fit.coefficients[hop_term + link];
+  return std::min(assumed, overlap_ * fit.coefficients[2] * thresholds_[link].front());
 }
 
 std::vector<double> TimeFit::absolute_residuals_of(const Fit& fit) const {

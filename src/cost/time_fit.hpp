@@ -48,9 +48,9 @@ class TimeFit {
     std::array<std::optional<double>, num_links> hops{};
   };
 
-  /// `present` contains the assumed hop of each link. Preconditions: `times` is not empty; overlap is from 0
+  /// `assumed` contains the assumed hop of each link. Preconditions: `times` is not empty; overlap is from 0
   /// to 1.
-  TimeFit(std::vector<ScaledTime> times, double overlap, const std::array<AssumedHop, num_links>& present);
+  TimeFit(std::vector<ScaledTime> times, double overlap, const std::array<AssumedHop, num_links>& assumed);
 
   /// Returns the best fit. Returns nullopt if the times cannot distinguish tokens from squares, or if every
   /// solution has a negative coefficient.
@@ -64,7 +64,7 @@ class TimeFit {
   };
   struct Fit {
     Choice choice;
-    unsigned told = 0;  ///< bit mask, over Terms, of the communication terms that were fitted
+    unsigned determined = 0;  ///< bit mask, over Terms, of the communication terms that were fitted
     Terms coefficients{};
     std::vector<double> distances;
   };
@@ -87,7 +87,7 @@ class TimeFit {
 
   std::vector<ScaledTime> times_;
   double overlap_;
-  std::array<AssumedHop, num_links> present_;
+  std::array<AssumedHop, num_links> assumed_;
   // For each link, the ratios ScaledTime::squares / ScaledTime::hops of the link's times, ascending.
   std::array<std::vector<double>, num_links> thresholds_;
   double rounding_ = 0;  // absolute residuals up to this are considered rounding errors

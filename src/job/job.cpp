@@ -135,18 +135,19 @@ std::unique_ptr<SampleStream> open_stream(const boost::mpi::communicator& world,
 
 }  // namespace
 
-Watch::Watch(const Mesh& mesh, const Files& files) : mesh_(mesh), logs_(!files.metrics.empty()) {
+RunRecorder::RunRecorder(const Mesh& mesh, const Files& files)
+    : mesh_(mesh), writes_metrics_(!files.metrics.empty()) {
   if (!files.trace.empty()) clock_.emplace(mesh.world());
-  if (!logs_ && !clock_) return;
+  if (!writes_metrics_ && !clock_) return;
   run_together(mesh.world(), [&] {
     if (mesh.world().rank() != 0) return;
-    if (logs_) metrics_.emplace(files.metrics, files.first_step);
+    if (writes_metrics_) metrics_.emplace(files.metrics, files.first_step);
     if (clock_) trace_.emplace(files.trace, mesh.grid());
   });
 }
 
-void Watch::on_step_finished(const Step& step, const std::optional<StepFigures>& figures) {
-  if (!logs_ && !clock_) return;
+void RunRecorder::on_step_finished(const Step& step, const std::optional<StepFigures>& figures) {
+  if (!writes_metrics_ && !clock_) return;
   std::vector<RankTrace> ranks;
   if (clock_) ranks = gather_trace(mesh_.world(), *clock_, times_, step);
   run_together(mesh_.world(), [&] {
@@ -155,8 +156,8 @@ void Watch::on_step_finished(const Step& step, const std::optional<StepFigures>&
   });
 }
 
-void Watch::close_files() {
-  if (!logs_ && !clock_) return;
+void RunRecorder::close_files() {
+  if (!writes_metrics_ && !clock_) return;
   run_together(mesh_.world(), [&] {
     if (metrics_) metrics_->close();
     if (trace_) trace_->close();
@@ -214,7 +215,7 @@ Job::~Job() {
 void Job::compare_with_saved_state() {
   run_together(world(), [&] { described_ = service_.state(); });
   stream_->describe(described_);
-  fail_together(world(), try_on_replicated_data([&] { changes_ = state_.accept(described_); }));
+  fail_together(world(), try_on_replicated_data([&] { changes_ = state_.accept_changes(described_); }));
 }
 
 ServiceState Job::state() const {
@@ -256,7 +257,7 @@ void Job::run() {
   const std::int64_t begin = state_.initial_state().next_step;
   if (is_first_rank()) notify_begin();
   if (is_first_rank()) warn_about_input();
-  start_watching();
+  start_recording();
   start_making_steps();
   const auto now = [this] { return state(); };
   std::int64_t reached = begin;  // first step that has not been delivered
@@ -277,7 +278,7 @@ void Job::run() {
     const Waiting waiting("MPI_Reduce");
     boost::mpi::reduce(world(), mine.count(), report_.seconds, boost::mpi::maximum<double>(), 0);
   }
-  watch_->close_files();
+  recorder_->close_files();
   if (config_.delay.is_on()) report_.delay = stream_->delay_figures();
   if (reads_arriving_samples(config_)) report_.arrivals = stream_->arrival_figures();
   write_report();
@@ -326,37 +327,37 @@ void Job::warn_about_input() const {
   for (const std::string& change : changes_) observer_.on_warning("accepted: " + printable(change));
 }
 
-void Job::start_watching() {
-  Watch::Files files;
+void Job::start_recording() {
+  RunRecorder::Files files;
   files.first_step = state_.initial_state().next_step;
   if (folders_->has(RunOutput::report))
     files.metrics = folders_->path_of(RunOutput::report) / "metrics.jsonl";
   if (folders_->has(RunOutput::trace)) files.trace = folders_->path_of(RunOutput::trace) / "trace.json";
-  watch_.emplace(service_.mesh(), files);
+  recorder_.emplace(service_.mesh(), files);
   if (is_first_rank() && !files.trace.empty()) folders_->add_written_files(RunOutput::trace, 1);
 }
 
 std::optional<Step> Job::next() {
   const Phase phase("take a step");
-  watch_->on_pass_requested();
-  std::optional<Step> step = ahead_->next();
-  watch_->on_pass_received(ahead_->in_background());
+  recorder_->on_pass_requested();
+  std::optional<Step> step = upcoming_steps_->next();
+  recorder_->on_pass_received(upcoming_steps_->in_background());
   return step;
 }
 
 void Job::start_making_steps() {
   const auto read = [this](std::int64_t step) { return stream_->read(step); };
-  ahead_.emplace(service_.steps(read, steps_, profiles_[0]));
-  if (is_first_rank() && config_.exchange.prefetch > 0 && !ahead_->in_background())
+  upcoming_steps_.emplace(service_.steps(read, steps_, profiles_[0]));
+  if (is_first_rank() && config_.exchange.prefetch > 0 && !upcoming_steps_->in_background())
     observer_.on_warning("MPI does not support MPI_THREAD_MULTIPLE: no step is made ahead of the trainer");
 }
 
 std::int64_t Job::run_passes(Step step) {
   finish_pass(step);
   for (std::size_t p = 1; p < profiles_.size(); ++p) {
-    watch_->on_pass_requested();
+    recorder_->on_pass_requested();
     step = service_.step(std::move(step), profiles_[p]);
-    watch_->on_pass_received(false);
+    recorder_->on_pass_received(false);
     finish_pass(step);
   }
   return step.num_tokens;
@@ -379,7 +380,7 @@ void Job::finish_pass(const Step& step) {
   const Phase phase("gather figures", step.index);
   std::optional<StepFigures> figures = gather_figures(service_.mesh(), settings, step, detail);
   if (figures) figures->arrivals = report_.arrivals;
-  watch_->on_step_finished(step, figures);
+  recorder_->on_step_finished(step, figures);
   if (options_.reports_passes) {
     run_together(world(), [&] {
       if (figures) observer_.on_pass(*figures);

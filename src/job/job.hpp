@@ -21,7 +21,7 @@
 namespace evenkeel {
 
 /// Writes the metrics and the trace of a run while it is in progress. Gathers and writes only requested data.
-class Watch {
+class RunRecorder {
  public:
   /// The files to write, equal on all ranks. The path of a file that is not written is empty.
   struct Files {
@@ -31,7 +31,7 @@ class Watch {
   };
   /// Collective: opens the files on rank 0, and aligns clocks for a trace. Throws the same error on every
   /// rank.
-  Watch(const Mesh& mesh, const Files& files);
+  RunRecorder(const Mesh& mesh, const Files& files);
 
   /// The next two functions record when the trainer requests a pass and when it receives the pass.
   /// `made_ahead` specifies whether the pass was made ahead of time or while the trainer waited. Local.
@@ -48,7 +48,7 @@ class Watch {
 
  private:
   const Mesh& mesh_;
-  bool logs_;
+  bool writes_metrics_;
   std::optional<CommonClock> clock_;
   std::optional<MetricsLog> metrics_;
   std::optional<TraceFile> trace_;
@@ -135,7 +135,7 @@ class Job {
   /// every rank if the job differs from the saved state and changes are refused.
   void compare_with_saved_state();
   [[nodiscard]] ServiceState state() const;
-  void start_watching();
+  void start_recording();
   void start_making_steps();
   [[nodiscard]] std::optional<Step> next();
   /// Collective. Permits the buffer of a stream to delete the samples of steps before `step`.
@@ -161,8 +161,9 @@ class Job {
   RunReport report_;
   bool warned_of_steps_ = false;
   bool warned_of_samples_ = false;
-  std::optional<Watch> watch_;
-  std::optional<Steps> ahead_;  // declared last, so that its thread, which reads from `stream_`, ends first
+  std::optional<RunRecorder> recorder_;
+  std::optional<Steps>
+      upcoming_steps_;  // declared last, so that its thread, which reads from `stream_`, ends first
 };
 
 }  // namespace evenkeel

@@ -50,7 +50,7 @@ std::string JobState::read_state_to_resume(bool overwrite) {
       "Give --resume to continue the job, --overwrite to start again, or another folder to --state");
 }
 
-std::vector<std::string> JobState::accept(const ServiceState& now) const {
+std::vector<std::string> JobState::accept_changes(const ServiceState& now) const {
   // The state of a new job has no sources to compare with.
   if (!is_resumed_) return {};
   if (settings_.changed == ChangedJob::refused)

@@ -40,7 +40,7 @@ class JobState {
 
   /// Compares the job with the state from which it resumes. Returns the differences; empty for a new job.
   /// Throws ConfigError if there are differences, unless changes are accepted. Local, on replicated data.
-  [[nodiscard]] std::vector<std::string> accept(const ServiceState& now) const;
+  [[nodiscard]] std::vector<std::string> accept_changes(const ServiceState& now) const;
   /// Collective. Writes a state from which a job resumes with step `next_step`, if `always` is set or a state
   /// is due (StateSettings::every). `now` returns the state, in which this function replaces the next step
   /// and the job's name. `now` is called only on rank 0, and only if the state is written. Returns whether

@@ -93,17 +93,17 @@ class GuardedWork {
   }
 
   /// Skips all later parts because the work of another rank has failed. That rank will report its error.
-  void skip_remaining() noexcept { is_left_out_ = true; }
+  void skip_remaining() noexcept { is_skipping_rest_ = true; }
 
   /// Returns whether later parts are skipped.
-  [[nodiscard]] bool is_skipping_parts() const noexcept { return is_left_out_ || error_.has_value(); }
+  [[nodiscard]] bool is_skipping_parts() const noexcept { return is_skipping_rest_ || error_.has_value(); }
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept { return error_; }
   /// Collective over `comm`: if any rank has an error, every rank throws the error of the lowest such rank.
   void agree(const Communicator& comm) const { fail_together(comm, error_); }
 
  private:
   std::optional<ErrorReport> error_;
-  bool is_left_out_ = false;
+  bool is_skipping_rest_ = false;
 };
 
 /// Prints that memory ran out in a collective call, and ends the process.

@@ -114,7 +114,7 @@ void add_uneven_micro_batches_advice(const RunPicture& run, std::vector<Advice>&
   } else {
     advice.why = "The first, second, third ... micro-batches of DP ranks differ in work.";
     advice.action =
-        planning.may_be_a_grid
+        planning.could_use_grid
             ? "Try balance.strategy: grid, which packs the micro-batches of all DP ranks at once; auto uses "
               "it if a step then ends earlier and you set balance.meet: micro-batch."
             : "A larger batch.global_batch gives more to choose from.";
@@ -134,12 +134,12 @@ void add_excess_micro_batches_advice(const RunPicture& run, const PassFigures& s
                    format_count(sums.micro_batches, "micro-batch", "micro-batches"),
                    run.points().size() == 1 ? "" : " over all steps", format_grouped(sums.lower_bound),
                    empty),
-       run.planning().asks_for_more
+       run.planning().may_require_more
            ? "micro_batch.count, min_count or multiple_of (its "
              "default is pp if mesh.vpp is above 1) may require more."
            : "All DP ranks have as many as the one that needs most, and samples do not always fill the cap.",
-       run.planning().asks_for_more ? "If nothing needs them, leave these keys out."
-                                    : "A slightly larger micro_batch.max_tokens may save one per step."});
+       run.planning().may_require_more ? "If nothing needs them, leave these keys out."
+                                       : "A slightly larger micro_batch.max_tokens may save one per step."});
 }
 
 void add_padding_advice(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {

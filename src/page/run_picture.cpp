@@ -84,8 +84,8 @@ void RunPicture::add_times(const StepPicture& step) {
   longest_time_ += longest;
   meeting_time_ += meeting;
   const auto costliest = static_cast<double>(step.costliest_sample);
-  if (costliest * static_cast<double>(step.dp_ranks.size()) > sum) ++giants_;
-  if (costliest * static_cast<double>(micro_batches) > sum * 1.02) ++large_;
+  if (costliest * static_cast<double>(step.dp_ranks.size()) > sum) ++giant_sample_steps_;
+  if (costliest * static_cast<double>(micro_batches) > sum * 1.02) ++large_sample_steps_;
 }
 
 void RunPicture::add_ranks(const StepPicture& step) {

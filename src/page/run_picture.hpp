@@ -110,8 +110,8 @@ class RunPicture {
   [[nodiscard]] double mean_time() const noexcept;
   /// Return the number of steps in which a single sample takes longer than the mean time of a DP rank
   /// (giant), or more than 2 % longer than an average micro-batch (large).
-  [[nodiscard]] std::int64_t num_giant_sample_steps() const noexcept { return giants_; }
-  [[nodiscard]] std::int64_t num_large_sample_steps() const noexcept { return large_; }
+  [[nodiscard]] std::int64_t num_giant_sample_steps() const noexcept { return giant_sample_steps_; }
+  [[nodiscard]] std::int64_t num_large_sample_steps() const noexcept { return large_sample_steps_; }
 
  private:
   void add_times(const StepPicture& step);
@@ -130,7 +130,7 @@ class RunPicture {
   // The kept steps other than the first and the latest, in descending order of `waiting`.
   std::vector<KeptStep> worst_;
   double longest_time_ = 0, meeting_time_ = 0;
-  std::int64_t giants_ = 0, large_ = 0;
+  std::int64_t giant_sample_steps_ = 0, large_sample_steps_ = 0;
 };
 
 }  // namespace evenkeel

@@ -92,9 +92,9 @@ PlanningPicture picture_of(const PlanSettings& settings) {
   picture.has_fixed_micro_batches = strategy.has_fixed_micro_batches();
   picture.shares_prefixes = settings.sharing != PrefixSharing::none;
   const auto* packed = settings.find<PackedSettings>();
-  picture.asks_for_more = (packed != nullptr && packed->count == CountRule::fastest) ||
-                          settings.micro_batch.min_count > 1 || settings.count_multiple() > 1;
-  picture.may_be_a_grid = skips_compatible_grid(settings);
+  picture.may_require_more = (packed != nullptr && packed->count == CountRule::fastest) ||
+                             settings.micro_batch.min_count > 1 || settings.count_multiple() > 1;
+  picture.could_use_grid = skips_compatible_grid(settings);
   picture.cost = settings.balance.cost_field ? "field " + *settings.balance.cost_field
                                              : describe_cost(settings.balance.cost);
   return picture;

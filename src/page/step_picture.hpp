@@ -77,10 +77,10 @@ struct PlanningPicture {
   bool shares_prefixes = false;
   bool has_fixed_micro_batches = false;
   /// Whether micro_batch.count, min_count or multiple_of may require more micro-batches than needed.
-  bool asks_for_more = false;
+  bool may_require_more = false;
   /// Whether balance.strategy: grid could be tried: the step is not planned as a grid, but the other settings
   /// allow it.
-  bool may_be_a_grid = false;
+  bool could_use_grid = false;
   std::string cost;  ///< description of the cost model, such as "tokens"
 };
 

@@ -24,7 +24,7 @@ class MetricsLog {
   void close() { file_.close(); }
 
  private:
-  AppendedFile file_;
+  AppendOnlyFile file_;
 };
 
 }  // namespace evenkeel

@@ -50,7 +50,7 @@ class TraceFile {
   void close();
 
  private:
-  AppendedFile file_;
+  AppendOnlyFile file_;
   std::int64_t flows_ = 0;
 };
 

@@ -105,7 +105,7 @@ struct PlainStream::Parts {
 
   const Communicator& readers;
   NamedFields field_settings;
-  std::vector<StreamSource> told;
+  std::vector<StreamSource> stream_sources;
   std::vector<OpenSource> open_sources;
   // The fields of each source; empty if there is only one source and its samples are not cut.
   std::vector<FieldsOfPart> declared_fields;
@@ -127,7 +127,7 @@ void PlainStream::Parts::open(const Config& config, const std::string& name, con
                             config.fields);
   fail_together(
       readers, try_on_replicated_data([&] {
-        told.push_back(
+        stream_sources.push_back(
             {name, settings.path_text(), {}, source->ignored_content(), source->undecided_fields()});
         OpenSource& opened = open_sources.emplace_back();
         opened.samples = std::move(source);
@@ -140,13 +140,14 @@ void PlainStream::Parts::open(const Config& config, const std::string& name, con
 void PlainStream::Parts::agree_on_fields() {
   for (std::size_t i = 0; i < open_sources.size(); ++i) {
     run_together(readers, [&] {
-      declared_fields.push_back({name_in_errors(told[i]), open_sources[i].samples->fields()});
+      declared_fields.push_back({name_in_errors(stream_sources[i]), open_sources[i].samples->fields()});
     });
   }
   fail_together(readers, try_on_replicated_data([&] {
                   fields = agreed_fields(declared_fields, "sources");
-                  for (std::size_t i = 0; i < told.size(); ++i)
-                    told[i].undecided_fields = describe_undecided_fields(declared_fields[i], fields);
+                  for (std::size_t i = 0; i < stream_sources.size(); ++i)
+                    stream_sources[i].undecided_fields =
+                        describe_undecided_fields(declared_fields[i], fields);
                 }));
 }
 
@@ -159,13 +160,13 @@ void PlainStream::Parts::choose_entries(const Config& config, std::span<const st
   std::int64_t before = 0;
   for (std::size_t i = 0; i < open_sources.size(); ++i) {
     OpenSource& source = open_sources[i];
-    source.selection = select_samples(*source.samples, config, length, name_in_errors(told[i]));
+    source.selection = select_samples(*source.samples, config, length, name_in_errors(stream_sources[i]));
     if (cuts_samples(config))
       require_rows_can_be_cut(declared_fields[i].fields, config.fields, declared_fields[i].name,
                               source.selection.counts());
     source.first_entry = entries;
     source.first_sample = before;
-    told[i].counts = source.selection.counts();
+    stream_sources[i].counts = source.selection.counts();
     entries += source.selection.size();
     before += source.samples->num_samples();
   }
@@ -324,7 +325,7 @@ void PlainStream::open(const Config& config, std::span<const std::string> profil
 }
 
 const std::vector<StreamSource>& PlainStream::sources() const noexcept {
-  return parts_->told;
+  return parts_->stream_sources;
 }
 
 std::int64_t PlainStream::num_samples() const noexcept {

@@ -21,8 +21,8 @@ SharesAhead::SharesAhead(BatchSchedule& schedule, std::int64_t entries, Reader r
 std::vector<std::int64_t> SharesAhead::fetch_share(std::int64_t step) {
   if (shares_.empty() || step != first_) {
     shares_.clear();
-    asked_.clear();
-    num_asked_ = 0;
+    to_prefetch_.clear();
+    num_prefetched_ = 0;
     first_ = step;
     window_end_ = step;
     draw_shares_until(step + 1);
@@ -44,24 +44,24 @@ void SharesAhead::draw_shares_until(std::int64_t step) {
 }
 
 /// Draws the shares of all ranks on this node for all steps before `step`. Stores the entries that this rank
-/// prefetches in asked_, in ascending order.
+/// prefetches in to_prefetch_, in ascending order.
 void SharesAhead::collect_entries_until(std::int64_t step) {
   const auto part = std::ranges::find(reader_.of_node, reader_.rank) - reader_.of_node.begin();
   const auto parts = std::ssize(reader_.of_node);
   const std::int64_t begin = entries_ / parts * part + entries_ % parts * part / parts;
   const std::int64_t end = entries_ / parts * (part + 1) + entries_ % parts * (part + 1) / parts;
-  asked_.clear();
-  num_asked_ = 0;
+  to_prefetch_.clear();
+  num_prefetched_ = 0;
   while (end_of_drawn_steps() < step) {
     const std::int64_t drawn = end_of_drawn_steps();
     for (const int rank : reader_.of_node) {
       std::vector<std::int64_t> share = schedule_.share_of(drawn, rank, reader_.num_ranks);
-      std::ranges::copy_if(share, std::back_inserter(asked_),
+      std::ranges::copy_if(share, std::back_inserter(to_prefetch_),
                            [&](std::int64_t entry) { return begin <= entry && entry < end; });
       if (rank == reader_.rank) shares_.push_back(std::move(share));
     }
   }
-  std::ranges::sort(asked_);
+  std::ranges::sort(to_prefetch_);
 }
 
 void SharesAhead::prefetch_window_part(std::int64_t step) {
@@ -73,11 +73,11 @@ void SharesAhead::prefetch_window_part(std::int64_t step) {
     // epoch.
     collect_entries_until(std::min(window_end_ + steps, (step / epoch + 1) * epoch));
   }
-  const auto left = static_cast<std::int64_t>(asked_.size() - num_asked_);
+  const auto left = static_cast<std::int64_t>(to_prefetch_.size() - num_prefetched_);
   const std::int64_t steps = window_end_ - step;
   const auto now = static_cast<std::size_t>((left + steps - 1) / steps);
-  if (now > 0) prefetch_(std::span(asked_).subspan(num_asked_, now));
-  num_asked_ += now;
+  if (now > 0) prefetch_(std::span(to_prefetch_).subspan(num_prefetched_, now));
+  num_prefetched_ += now;
 }
 
 }  // namespace evenkeel

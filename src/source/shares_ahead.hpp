@@ -53,8 +53,8 @@ class SharesAhead {
   std::int64_t first_ = 0;                        // number of the step of the first element of shares_
   std::deque<std::vector<std::int64_t>> shares_;  // shares of consecutive steps that were not returned yet
   std::int64_t window_end_ = 0;                   // first step after the window that is being read
-  std::vector<std::int64_t> asked_;               // entries of the next window to prefetch, ascending
-  std::size_t num_asked_ = 0;                     // number of elements of asked_ that have been prefetched
+  std::vector<std::int64_t> to_prefetch_;         // entries of the next window to prefetch, ascending
+  std::size_t num_prefetched_ = 0;  // number of elements of to_prefetch_ that have been prefetched
 };
 
 }  // namespace evenkeel

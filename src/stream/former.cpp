@@ -22,7 +22,7 @@ constexpr std::int64_t max_work = 100'000;
 /// Returns the version of the group's oldest sample that is not stale yet. Returns nullopt if all of its
 /// samples are stale, which OnStale::mask allows. Ignores stale samples, since it makes no difference how
 /// long they wait.
-std::optional<std::int64_t> oldest_fresh_version(const WaitingGroup& group, const FormerProblem& problem) {
+std::optional<std::int64_t> oldest_fresh_version(const WaitingGroup& group, const FormStepInput& problem) {
   std::optional<std::int64_t> oldest;
   for (const WaitingSample& sample : group.samples) {
     if (problem.stream.is_stale(sample.version, problem.version)) continue;
@@ -39,8 +39,8 @@ struct AgingGroup {
 
 /// Returns how many of the groups with the oldest versions must be in this step so that all groups can be
 /// trained before they become stale. `waiting` must be sorted by version.
-std::int64_t count_urgent(std::span<const AgingGroup> waiting, const FormerProblem& problem) {
-  std::vector<std::int64_t> versions(problem.coming.begin(), problem.coming.end());
+std::int64_t count_urgent(std::span<const AgingGroup> waiting, const FormStepInput& problem) {
+  std::vector<std::int64_t> versions(problem.expected_versions.begin(), problem.expected_versions.end());
   std::erase_if(versions, [&](std::int64_t v) { return problem.stream.is_stale(v, problem.version); });
   for (const AgingGroup& group : waiting) versions.push_back(group.version);
   std::ranges::sort(versions);
@@ -54,7 +54,7 @@ std::int64_t count_urgent(std::span<const AgingGroup> waiting, const FormerProbl
 }
 
 /// Returns the groups that would become stale if they were not in this step, in queue order.
-Groups urgent_groups(const FormerProblem& problem) {
+Groups urgent_groups(const FormStepInput& problem) {
   if (!problem.stream.max_staleness) return {};
   std::vector<AgingGroup> aging;
   for (std::size_t g = 0; g < problem.waiting.size(); ++g) {
@@ -70,7 +70,7 @@ Groups urgent_groups(const FormerProblem& problem) {
 }
 
 /// Division of a window's groups into steps. The step with index `next` becomes the next step to form.
-struct Cut {
+struct StepDivision {
   std::vector<Groups> steps;
   std::vector<StepCostEstimate::Sums> sums;
   std::vector<StepCostEstimate::Time> times;
@@ -93,28 +93,28 @@ class Window {
  public:
   /// `pinned` has the positions of the groups that must be in the next step, in ascending order, and at most
   /// as many as a step has groups.
-  Window(std::span<const WaitingGroup> groups, const Groups& pinned, const FormerProblem& problem)
-      : price_(groups, problem.groups, problem.plan),
+  Window(std::span<const WaitingGroup> groups, const Groups& pinned, const FormStepInput& problem)
+      : estimate_(groups, problem.groups, problem.plan),
         pinned_(pinned),
         is_pinned_(groups.size()),
-        of_step_(static_cast<std::size_t>(problem.groups)),
-        is_last_known_(problem.ended) {
+        groups_per_step_(static_cast<std::size_t>(problem.groups)),
+        has_ended_(problem.ended) {
     for (const std::size_t group : pinned_) is_pinned_[group] = true;
     for (std::size_t group = 0; group < groups.size(); ++group)
       if (!is_pinned_[group]) free_.push_back(group);
   }
 
   [[nodiscard]] Groups search_next_step() {
-    Cut best = divide_into_steps(free_, 0);
+    StepDivision best = divide_into_steps(free_, 0);
     const auto consider = [&](const Groups& order) {
       for (const std::size_t at : candidate_positions()) {
-        Cut other = divide_into_steps(order, at);
+        StepDivision other = divide_into_steps(order, at);
         if (is_less(other.total_time(), best.total_time())) best = std::move(other);
       }
     };
     consider(free_);
-    const auto longest = [&](std::size_t g) { return price_[g].longest; };
-    const auto load = [&](std::size_t g) { return price_[g].load; };
+    const auto longest = [&](std::size_t g) { return estimate_[g].longest; };
+    const auto load = [&](std::size_t g) { return estimate_[g].load; };
     for (const bool by_load : {false, true}) {
       Groups order = free_;
       by_load ? std::ranges::stable_sort(order, {}, load) : std::ranges::stable_sort(order, {}, longest);
@@ -128,10 +128,10 @@ class Window {
   }
 
  private:
-  /// Returns the indexes in Cut::steps that the search tries for the step with the pinned groups. It tries
-  /// only a few of them.
+  /// Returns the indexes in StepDivision::steps that the search tries for the step with the pinned groups. It
+  /// tries only a few of them.
   [[nodiscard]] std::vector<std::size_t> candidate_positions() const {
-    const std::size_t full = price_.size() / of_step_;
+    const std::size_t full = estimate_.size() / groups_per_step_;
     if (pinned_.empty() || full <= 1) return {0};
     std::vector<std::size_t> places{0, full / 3, full - full / 3 - 1, full - 1};
     places.erase(std::ranges::unique(places).begin(), places.end());
@@ -140,35 +140,35 @@ class Window {
 
   /// Fills steps with the groups in the order `order`. The step with index `at` becomes the next step and
   /// begins with the pinned groups.
-  [[nodiscard]] Cut divide_into_steps(const Groups& order, std::size_t at) {
-    Cut cut;
+  [[nodiscard]] StepDivision divide_into_steps(const Groups& order, std::size_t at) {
+    StepDivision cut;
     cut.next = at;
     for (auto from = order.begin(); from != order.end() || cut.steps.size() <= at;) {
       Groups& step = cut.steps.emplace_back();
       if (cut.steps.size() == at + 1) step = pinned_;
-      const auto room = static_cast<std::ptrdiff_t>(of_step_ - step.size());
+      const auto room = static_cast<std::ptrdiff_t>(groups_per_step_ - step.size());
       const auto to = from + std::min(room, order.end() - from);
       step.insert(step.end(), from, to);
       from = to;
     }
     for (const Groups& step : cut.steps) {
       // Assume that groups that have not arrived yet complete the step, unless the stream has ended.
-      const std::size_t missing = is_last_known_ ? 0 : of_step_ - step.size();
-      cut.sums.push_back(price_.sums_of(step, static_cast<std::int64_t>(missing)));
-      cut.times.push_back(price_.time_of(cut.sums.back()));
+      const std::size_t missing = has_ended_ ? 0 : groups_per_step_ - step.size();
+      cut.sums.push_back(estimate_.sums_of(step, static_cast<std::int64_t>(missing)));
+      cut.times.push_back(estimate_.time_of(cut.sums.back()));
     }
     return cut;
   }
 
   /// Swaps pairs of groups between steps as long as the total time of the steps decreases. Tries the groups
   /// with the longest units first.
-  void swap_groups(Cut& cut) {
+  void swap_groups(StepDivision& cut) {
     std::vector<std::pair<std::size_t, std::size_t>> places;  // index in cut.steps, and position in this step
     for (std::size_t s = 0; s < cut.steps.size(); ++s)
       for (std::size_t i = 0; i < cut.steps[s].size(); ++i)
         if (!is_pinned_[cut.steps[s][i]]) places.emplace_back(s, i);
     std::ranges::stable_sort(places, std::ranges::greater{}, [&](const auto& place) {
-      return price_[cut.steps[place.first][place.second]].longest;
+      return estimate_[cut.steps[place.first][place.second]].longest;
     });
     bool is_better = cut.steps.size() > 1;
     while (is_better) {
@@ -186,19 +186,19 @@ class Window {
 
   /// Returns whether a swap of groups between steps `a` and `b` could reduce their total time, which is
   /// possible only if at least one of them has idle time.
-  [[nodiscard]] static bool has_idle_time(const Cut& cut, std::size_t a, std::size_t b) {
+  [[nodiscard]] static bool has_idle_time(const StepDivision& cut, std::size_t a, std::size_t b) {
     return cut.times[a].idle > 0 || cut.times[b].idle > 0;
   }
 
-  [[nodiscard]] bool swap_if_better(Cut& cut, std::pair<std::size_t, std::size_t> a,
+  [[nodiscard]] bool swap_if_better(StepDivision& cut, std::pair<std::size_t, std::size_t> a,
                                     std::pair<std::size_t, std::size_t> b) {
     std::size_t& of_a = cut.steps[a.first][a.second];
     std::size_t& of_b = cut.steps[b.first][b.second];
-    StepCostEstimate::Sums sums_a = price_.sums_after_swap(cut.sums[a.first], of_a, of_b);
-    StepCostEstimate::Sums sums_b = price_.sums_after_swap(cut.sums[b.first], of_b, of_a);
+    StepCostEstimate::Sums sums_a = estimate_.sums_after_swap(cut.sums[a.first], of_a, of_b);
+    StepCostEstimate::Sums sums_b = estimate_.sums_after_swap(cut.sums[b.first], of_b, of_a);
     work_ -= 40 + std::ssize(sums_a.units) + std::ssize(sums_b.units);
-    const StepCostEstimate::Time time_a = price_.time_of(sums_a);
-    const StepCostEstimate::Time time_b = price_.time_of(sums_b);
+    const StepCostEstimate::Time time_a = estimate_.time_of(sums_a);
+    const StepCostEstimate::Time time_b = estimate_.time_of(sums_b);
     if (!is_less(time_a.all + time_b.all, cut.times[a.first].all + cut.times[b.first].all)) return false;
     std::swap(of_a, of_b);
     set_step_cost(cut, a.first, std::move(sums_a), time_a);
@@ -206,7 +206,7 @@ class Window {
     return true;
   }
 
-  void set_step_cost(Cut& cut, std::size_t step, StepCostEstimate::Sums sums,
+  void set_step_cost(StepDivision& cut, std::size_t step, StepCostEstimate::Sums sums,
                      StepCostEstimate::Time time) const {
     cut.sums[step] = std::move(sums);
     cut.times[step] = time;
@@ -214,10 +214,10 @@ class Window {
 
   /// Chooses the full step with the least idle time as the next step. On a tie, chooses the step whose groups
   /// came first.
-  void choose_next(Cut& cut) const {
+  void choose_next(StepDivision& cut) const {
     std::optional<std::pair<double, std::size_t>> best;
     for (std::size_t s = 0; s < cut.steps.size(); ++s) {
-      if (cut.steps[s].size() < of_step_ && cut.steps.size() > 1) continue;
+      if (cut.steps[s].size() < groups_per_step_ && cut.steps.size() > 1) continue;
       const double idle = std::max(0.0, cut.times[s].idle - 1e-9 * cut.times[s].all);
       const std::pair key(idle, std::accumulate(cut.steps[s].begin(), cut.steps[s].end(), std::size_t{0}));
       if (best && *best <= key) continue;
@@ -229,10 +229,10 @@ class Window {
   /// Replaces each group that is not pinned with the earliest possible group of equal cost. Returns the
   /// step's groups in ascending order.
   [[nodiscard]] Groups replace_with_earliest_groups(const Groups& step) const {
-    std::vector<bool> is_in(price_.size());
+    std::vector<bool> is_in(estimate_.size());
     for (const std::size_t group : step) is_in[group] = true;
     const auto kind = [&](std::size_t g) {
-      return std::tie(price_[g].load, price_[g].longest, price_[g].tokens, price_[g].units);
+      return std::tie(estimate_[g].load, estimate_[g].longest, estimate_[g].tokens, estimate_[g].units);
     };
     Groups by_kind = free_;
     std::ranges::stable_sort(by_kind, [&](std::size_t a, std::size_t b) { return kind(a) < kind(b); });
@@ -248,17 +248,17 @@ class Window {
     return earliest;
   }
 
-  StepCostEstimate price_;
+  StepCostEstimate estimate_;
   const Groups& pinned_;
   std::vector<bool> is_pinned_;
   Groups free_;
-  std::size_t of_step_;
-  bool is_last_known_;
+  std::size_t groups_per_step_;
+  bool has_ended_;
   std::int64_t work_ = max_work;  ///< remaining part of the work limit
 };
 
 /// Returns the positions of the next step's groups in the list of waiting groups, in ascending order.
-Groups choose_groups(const FormerProblem& problem) {
+Groups choose_groups(const FormStepInput& problem) {
   const auto of_step = static_cast<std::size_t>(problem.groups);
   const std::size_t all = problem.waiting.size();
   // Pinned groups: first urgent ones, then groups that were passed over too often, in queue order.
@@ -302,7 +302,7 @@ Groups choose_groups(const FormerProblem& problem) {
 
 /// Returns the groups that remain in the queue although later groups were put into steps, each with the total
 /// number of these later groups. `next` has the positions of the groups of the next step.
-std::vector<PassedOver> find_passed_over_groups(const FormerProblem& problem, const Groups& next) {
+std::vector<PassedOver> find_passed_over_groups(const FormStepInput& problem, const Groups& next) {
   std::vector<PassedOver> passed;
   auto later = std::ssize(next);
   auto at = next.begin();
@@ -320,7 +320,7 @@ std::vector<PassedOver> find_passed_over_groups(const FormerProblem& problem, co
 
 }  // namespace
 
-std::optional<StepFormed> form_step(const FormerProblem& problem) {
+std::optional<StepFormed> form_step(const FormStepInput& problem) {
   EVENKEEL_PRECONDITION(cheap, problem.groups >= 1, problem.groups);
   const auto number = std::ssize(problem.waiting);
   if (number == 0 || (number < problem.groups && !problem.ended)) return std::nullopt;

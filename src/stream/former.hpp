@@ -10,11 +10,11 @@
 namespace evenkeel::stream {
 
 /// Input of form_step(). Keeps references to its parts, which must outlive it.
-struct FormerProblem {
+struct FormStepInput {
   std::span<const WaitingGroup> waiting;  ///< result of Ledger::ready(): the ready groups in queue order
   /// Version of each expected group (Ledger::versions_of_expected_groups()). Waiting groups may become urgent
   /// because the expected groups will need places in the next steps.
-  std::span<const std::int64_t> coming = {};
+  std::span<const std::int64_t> expected_versions = {};
   std::int64_t step = 0;     ///< number of the step to form
   std::int64_t version = 0;  ///< current policy version
   std::int64_t groups = 1;   ///< number of groups per step
@@ -44,6 +44,6 @@ struct FormerProblem {
 /// A pure function, without clocks, threads or random numbers. It tries at most a few thousand swaps, so the
 /// steps are optimal only for small windows. 8192 waiting samples with look_ahead 2 take at most three
 /// milliseconds. Throws LimitError if a cost is 2^62 or more (see StepCostEstimate).
-[[nodiscard]] std::optional<StepFormed> form_step(const FormerProblem& problem);
+[[nodiscard]] std::optional<StepFormed> form_step(const FormStepInput& problem);
 
 }  // namespace evenkeel::stream

@@ -42,9 +42,9 @@ struct GroupState {
   bool aborted = false;     ///< whether the whole group was aborted
   std::int64_t passed = 0;  ///< see WaitingGroup::passed
   /// While the group is ready, its key in Ledger::ready_, which is last_event(); otherwise nullopt.
-  std::optional<std::int64_t> place;
+  std::optional<std::int64_t> ready_key;
   /// While the group is open, its key in Ledger::open_, which is first_event(); otherwise nullopt.
-  std::optional<std::int64_t> first;
+  std::optional<std::int64_t> open_key;
   std::optional<std::int64_t> step;  ///< number of the step that contains the group; nullopt if none does
   /// Samples that were withdrawn from `step`, kept until the step is trained.
   std::vector<WaitingSample> withdrawn;

@@ -37,8 +37,8 @@ class Fnv128 {
 enum class UidKind : unsigned char { none, number, negative, text };
 
 constexpr std::int64_t indexes_of_slot = 63;
-constexpr std::uint64_t over_bit = std::uint64_t{1} << indexes_of_slot;
-constexpr std::size_t most_recent = 4096;
+constexpr std::uint64_t ended_bit = std::uint64_t{1} << indexes_of_slot;
+constexpr std::size_t max_recent_slots = 4096;
 
 /// Returns the slot for the group's indexes in [63 * page, 63 * (page + 1)). The slot of page 0 is the
 /// group's own key.
@@ -109,7 +109,7 @@ std::uint64_t& SeenKeys::find_or_add_bits(const GroupKey& slot) {
 
 /// Merges the new slots into the sorted slots if there are many new slots.
 void SeenKeys::merge_recent() {
-  if (recent_.size() <= std::max(most_recent, sorted_.size() / 16)) return;
+  if (recent_.size() <= std::max(max_recent_slots, sorted_.size() / 16)) return;
   const auto old = std::ssize(sorted_);
   for (const auto& [key, value] : recent_) sorted_.push_back({key, value});
   recent_.clear();
@@ -133,12 +133,12 @@ std::optional<std::uint32_t> SeenKeys::content_hash(const GroupKey& group,
   return static_cast<std::uint32_t>(bits_of(content_slot_of(group, index)) >> content_shift(index));
 }
 
-bool SeenKeys::has(const GroupKey& group) const noexcept {
+bool SeenKeys::has_group(const GroupKey& group) const noexcept {
   return bits_of(group) != 0;
 }
 
 bool SeenKeys::has_ended(const GroupKey& group) const noexcept {
-  return (bits_of(group) & over_bit) != 0;
+  return (bits_of(group) & ended_bit) != 0;
 }
 
 std::vector<std::int64_t> SeenKeys::indexes(const GroupKey& group, std::int64_t group_size) const {
@@ -157,7 +157,7 @@ std::array<SeenSlot, 2> SeenKeys::add(const GroupKey& group, std::int64_t index,
 }
 
 SeenSlot SeenKeys::mark_ended(const GroupKey& group) {
-  return add_bits(group, over_bit);
+  return add_bits(group, ended_bit);
 }
 
 std::int64_t SeenKeys::bytes() const noexcept {

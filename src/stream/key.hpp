@@ -67,7 +67,7 @@ class SeenKeys {
   [[nodiscard]] std::optional<std::uint32_t> content_hash(const GroupKey& group,
                                                           std::int64_t index) const noexcept;
   /// Returns whether a sample of the group with an index below 63, or the end of the group, was recorded.
-  [[nodiscard]] bool has(const GroupKey& group) const noexcept;
+  [[nodiscard]] bool has_group(const GroupKey& group) const noexcept;
   /// Returns whether mark_ended() was called for the group. Such a group does not accept more samples.
   [[nodiscard]] bool has_ended(const GroupKey& group) const noexcept;
   /// Returns the recorded indexes below `group_size`, ascending.

@@ -89,7 +89,7 @@ std::optional<std::uint32_t> Ledger::content_hash_of(const SampleKey& key) const
       if (found != samples->end()) return found->content;
     }
   }
-  for (const auto& [number, stray] : strays_)
+  for (const auto& [number, stray] : late_samples_)
     if (stray.key == key) return stray.content;
   return std::nullopt;
 }
@@ -115,7 +115,7 @@ std::optional<std::uint32_t> Ledger::added_content_hash(std::int64_t arrival,
 
 bool Ledger::knows_group(const Uid& uid) const {
   const GroupKey key = group_key(uid);
-  return groups_.contains(key) || seen_.has(key);
+  return groups_.contains(key) || seen_.has_group(key);
 }
 
 std::string Ledger::rejection_reason(const SampleAccepted& sample) const {
@@ -196,7 +196,7 @@ void Ledger::require_valid_event(std::int64_t number, const GroupAborted& aborte
 void Ledger::require_valid_event(std::int64_t number, const SamplesDropped& dropped) const {
   std::set<std::int64_t> all;
   for (const std::int64_t arrival : dropped.arrivals) {
-    if (!(group_of_.contains(arrival) || strays_.contains(arrival)) || !all.insert(arrival).second)
+    if (!(group_of_.contains(arrival) || late_samples_.contains(arrival)) || !all.insert(arrival).second)
       reject(number, "arrival " + std::to_string(arrival) + " is not waiting, so it cannot be dropped");
   }
 }
@@ -218,7 +218,7 @@ void Ledger::require_valid_event(std::int64_t number, const StepFormed& formed) 
   for (const FormedGroup& group : formed.groups) {
     const GroupKey key = group_key(group.uid);
     const GroupState* state = find(key);
-    const bool waits = state != nullptr && !state->step && (state->place || is_old);
+    const bool waits = state != nullptr && !state->step && (state->ready_key || is_old);
     if (!waits || !all.insert(key).second)
       reject(number, step + " has group " + to_text(group.uid) + ", which is not waiting for a step");
     if (!is_old && std::ssize(state->samples) != group.samples)
@@ -243,7 +243,7 @@ GroupState& Ledger::find_or_begin_group(const Uid& uid, const GroupKey& key, std
   if (!is_new) return group;
   group.uid = uid;
   for (const std::int64_t index : seen_.indexes(key, settings_.group_size)) group.gone.insert(index);
-  if (!is_replay(number) && !seen_.has(key)) use_ticket(holder);
+  if (!is_replay(number) && !seen_.has_group(key)) use_ticket(holder);
   return group;
 }
 
@@ -262,7 +262,7 @@ void Ledger::apply_event(std::int64_t number, const SampleAccepted& sample, Chan
   bytes_ += sample.bytes;
   const GroupState* known = find(key);
   if (seen_.has_ended(key) || (known != nullptr && known->drops_new_samples())) {
-    strays_.emplace(number, sample);
+    late_samples_.emplace(number, sample);
     due_.emplace(number, DropReason::late);
     return;
   }
@@ -301,7 +301,7 @@ void Ledger::apply_event(std::int64_t number, const DuplicatesReported& told, Ch
 void Ledger::apply_event(std::int64_t number, const GroupClosed& closed, Changes& changes) {
   const GroupKey key = group_key(closed.uid);
   const auto found = groups_.find(key);
-  const bool lacks_fields = found != groups_.end() && found->second.closed && found->second.first;
+  const bool lacks_fields = found != groups_.end() && found->second.closed && found->second.open_key;
   const bool is_late = closed.by_deadline && lacks_fields;
   if (found == groups_.end() || (found->second.drops_new_samples() && !is_late)) {
     changes.superseded.push_back(number);
@@ -362,9 +362,9 @@ void Ledger::apply_event(std::int64_t number, const SamplesDropped& dropped, Cha
       bytes_ -= sample.bytes;
       record_seen(key, index, sample.content, changes);
     };
-    if (const auto stray = strays_.find(arrival); stray != strays_.end()) {
+    if (const auto stray = late_samples_.find(arrival); stray != late_samples_.end()) {
       drop_sample(group_key(stray->second.key.uid), stray->second.key.index, stray->second);
-      strays_.erase(stray);
+      late_samples_.erase(stray);
       continue;
     }
     const GroupKey key = group_of_.at(arrival);
@@ -502,10 +502,10 @@ void Ledger::record_seen(const GroupKey& key, std::int64_t index, std::uint32_t 
 }
 
 void Ledger::remove_from_queues(GroupState& group) {
-  if (group.place) ready_.erase(*group.place);
-  if (group.first) open_.erase(*group.first);
-  group.place.reset();
-  group.first.reset();
+  if (group.ready_key) ready_.erase(*group.ready_key);
+  if (group.open_key) open_.erase(*group.open_key);
+  group.ready_key.reset();
+  group.open_key.reset();
 }
 
 /// Forgets the fields that were added to a sample that leaves the ledger, and lets the store delete their
@@ -533,11 +533,11 @@ void Ledger::reevaluate_group(const GroupKey& key, Changes& changes) {
     changes.superseded.insert(changes.superseded.end(), group.events.begin(), group.events.end());
     groups_.erase(key);
   } else if (verdict.is_ready) {
-    group.place = group.last_event();
-    ready_.emplace(*group.place, key);
+    group.ready_key = group.last_event();
+    ready_.emplace(*group.ready_key, key);
   } else {
-    group.first = group.first_event();
-    open_.emplace(*group.first, key);
+    group.open_key = group.first_event();
+    open_.emplace(*group.open_key, key);
   }
 }
 

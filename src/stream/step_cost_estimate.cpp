@@ -78,15 +78,15 @@ double busiest_time_lower_bound(std::span<const double> units, std::size_t place
 
 StepCostEstimate::StepCostEstimate(std::span<const WaitingGroup> groups, std::int64_t groups_of_step,
                                    const PlanSettings& settings)
-    : ranks_(settings.dp),
-      places_(static_cast<std::size_t>(settings.dp)),
-      tokens_a_round_(static_cast<double>(settings.cap(settings.cp.size)) * settings.dp),
+    : equivalent_ranks_(settings.dp),
+      dp_ranks_(static_cast<std::size_t>(settings.dp)),
+      tokens_per_round_(static_cast<double>(settings.cap(settings.cp.size)) * settings.dp),
       overhead_(
           static_cast<double>(settings.balance.overhead.value_or(default_overhead(settings.balance.cost)))) {
   double fastest = 1;  // speed of the fastest rank relative to the slowest one
   if (const std::vector<std::int64_t>& speeds = settings.balance.speeds; !speeds.empty()) {
     const auto [least, most] = std::ranges::minmax(speeds);
-    ranks_ = std::accumulate(speeds.begin(), speeds.end(), 0.0) / static_cast<double>(least);
+    equivalent_ranks_ = std::accumulate(speeds.begin(), speeds.end(), 0.0) / static_cast<double>(least);
     fastest = static_cast<double>(most) / static_cast<double>(least);
   }
   for (const WaitingGroup& group : groups) {
@@ -98,7 +98,7 @@ StepCostEstimate::StepCostEstimate(std::span<const WaitingGroup> groups, std::in
   const double n = std::max(1.0, static_cast<double>(groups.size()));
   mean_load_ /= n;
   mean_tokens_ /= n;
-  const double large = large_part * mean_load_ * static_cast<double>(groups_of_step) / ranks_;
+  const double large = large_part * mean_load_ * static_cast<double>(groups_of_step) / equivalent_ranks_;
   for (GroupWork& work : works_) {
     std::erase_if(work.units, [&](double unit) { return unit < large; });
     std::ranges::sort(work.units, std::greater{});
@@ -115,7 +115,7 @@ StepCostEstimate::Sums StepCostEstimate::sums_of(std::span<const std::size_t> gr
     sums.units.insert(sums.units.end(), work.units.begin(), work.units.end());
   }
   std::ranges::sort(sums.units, std::greater{});
-  sums.stacked = busiest_time_lower_bound(sums.units, places_);
+  sums.large_unit_time = busiest_time_lower_bound(sums.units, dp_ranks_);
   return sums;
 }
 
@@ -126,20 +126,20 @@ StepCostEstimate::Sums StepCostEstimate::sums_after_swap(const Sums& sums, std::
   Sums other{sums.load - leaves.load + comes.load, sums.tokens - leaves.tokens + comes.tokens};
   if (leaves.units.empty() && comes.units.empty()) {
     other.units = sums.units;
-    other.stacked = sums.stacked;
+    other.large_unit_time = sums.large_unit_time;
     return other;
   }
   std::vector<double> left;
   std::ranges::set_difference(sums.units, leaves.units, std::back_inserter(left), std::greater{});
   std::ranges::merge(left, comes.units, std::back_inserter(other.units), std::greater{});
-  other.stacked = busiest_time_lower_bound(other.units, places_);
+  other.large_unit_time = busiest_time_lower_bound(other.units, dp_ranks_);
   return other;
 }
 
 StepCostEstimate::Time StepCostEstimate::time_of(const Sums& sums) const noexcept {
-  const double even = sums.load / ranks_;
-  const double time = std::max(even, sums.stacked);
-  return {time + overhead_ * std::ceil(sums.tokens / tokens_a_round_), time - even};
+  const double even = sums.load / equivalent_ranks_;
+  const double time = std::max(even, sums.large_unit_time);
+  return {time + overhead_ * std::ceil(sums.tokens / tokens_per_round_), time - even};
 }
 
 LengthTable table_of(std::span<const WaitingGroup> groups) {

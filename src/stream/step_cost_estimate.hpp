@@ -43,7 +43,7 @@ class StepCostEstimate {
     double load = 0;
     double tokens = 0;
     std::vector<double> units{};  ///< times of the groups' large units, descending
-    double stacked = 0;           ///< lower bound on the time in which the DP ranks can run the large units
+    double large_unit_time = 0;   ///< lower bound on the time in which the DP ranks can run the large units
   };
   /// Returns the sums of a step with these groups and `unknown` more groups, which have average load and
   /// tokens and do not have large units.
@@ -59,10 +59,10 @@ class StepCostEstimate {
   std::vector<GroupWork> works_;
   /// Number of DP ranks. If they have different speeds, the equivalent number of ranks that are as slow as
   /// the slowest one.
-  double ranks_ = 1;
-  std::size_t places_ = 1;     ///< number of DP ranks, which run units in parallel
-  double tokens_a_round_ = 1;  ///< maximum number of tokens in a round: one micro-batch on each DP rank
-  double overhead_ = 0;        ///< time overhead per round, in units of the cost
+  double equivalent_ranks_ = 1;
+  std::size_t dp_ranks_ = 1;     ///< number of DP ranks, which run units in parallel
+  double tokens_per_round_ = 1;  ///< maximum number of tokens in a round: one micro-batch on each DP rank
+  double overhead_ = 0;          ///< time overhead per round, in units of the cost
   double mean_load_ = 0;
   double mean_tokens_ = 0;
 };

@@ -16,7 +16,7 @@ struct Piece {
 
 }  // namespace
 
-RankLists::RankLists(std::span<const std::int64_t> counts, std::string_view what) {
+GatherLayout::GatherLayout(std::span<const std::int64_t> counts, std::string_view what) {
   std::int64_t next = 0;
   for (const std::int64_t count : counts) {
     offsets.push_back(narrow<int>(next, what, hint_for_large_steps));

@@ -20,9 +20,9 @@
 namespace evenkeel {
 
 /// Number of values of each rank, and the offset of its first value among the values of all ranks.
-struct RankLists {
+struct GatherLayout {
   /// Throws LimitError if the number of values does not fit in an int. `what` names the values in the error.
-  RankLists(std::span<const std::int64_t> counts, std::string_view what);
+  GatherLayout(std::span<const std::int64_t> counts, std::string_view what);
 
   std::vector<int> sizes;
   std::vector<int> offsets;
@@ -48,7 +48,7 @@ struct GatheredLists {
 
 /// Collective over `comm`: gathers the values of all ranks as raw bytes. `lists` must be equal on all ranks.
 template <typename T>
-void gather_values(const Communicator& comm, const RankLists& lists, std::span<const T> mine,
+void gather_values(const Communicator& comm, const GatherLayout& lists, std::span<const T> mine,
                    std::span<T> all) {
   static_assert(std::is_trivially_copyable_v<T>);
   comm.all_gather_lists(std::as_bytes(mine).data(), {lists.sizes, lists.offsets, sizeof(T)},
@@ -63,7 +63,7 @@ template <typename T>
                                                 const std::optional<ErrorReport>& error,
                                                 std::string_view what) {
   static_assert(std::is_trivially_copyable_v<T>);
-  RankLists lists(gather_counts(comm, static_cast<std::int64_t>(mine.size()), error), what);
+  GatherLayout lists(gather_counts(comm, static_cast<std::int64_t>(mine.size()), error), what);
   GatheredLists<T> gathered;
   run_together(comm, [&] { gathered.values.resize(lists.total); });
   gather_values(comm, lists, mine, std::span(gathered.values));

@@ -25,7 +25,7 @@ NodeMemory* shared_memory(const Communicator& comm, ExchangePath path) {
   if (path != ExchangePath::shared_memory && path != ExchangePath::automatic) return nullptr;
   if (comm.size() == 1) return nullptr;
   NodeMemory& memory = NodeMemory::get(comm);
-  if (!memory.unavailability()) return memory.any_neighbors() ? &memory : nullptr;
+  if (!memory.unavailability()) return memory.any_rank_has_neighbors() ? &memory : nullptr;
   if (path == ExchangePath::shared_memory) throw_error(*memory.unavailability());
   return nullptr;
 }
@@ -103,13 +103,13 @@ const std::optional<ErrorReport>& NodeRound::error() const noexcept {
   return transfer_ ? transfer_->error() : no_error;
 }
 
-NodesExchange::Led::Led(const NodeGroup& group, const LeaderPlan& plan, int rank, NodeMemory* memory,
-                        const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
-                        std::int64_t max_bytes)
+NodesExchange::LeaderTransfer::LeaderTransfer(const NodeGroup& group, const LeaderPlan& plan, int rank,
+                                              NodeMemory* memory, const std::vector<BlockList>& sends,
+                                              const std::vector<BlockList>& receives, std::int64_t max_bytes)
     : rounds(plan, group, sends, receives),
       collect(group, rank, memory, rounds.collect.sends, rounds.collect.receives, max_bytes),
       between(rounds.between.sends, every_rank, rounds.between.receives, every_rank, max_bytes),
-      hand_on(group, rank, memory, rounds.hand_on.sends, rounds.hand_on.receives, max_bytes) {}
+      distribute(group, rank, memory, rounds.distribute.sends, rounds.distribute.receives, max_bytes) {}
 
 NodesExchange::NodesExchange(const NodeGroup& group, const LeaderPlan& plan, int rank, NodeMemory* memory,
                              const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
@@ -117,32 +117,32 @@ NodesExchange::NodesExchange(const NodeGroup& group, const LeaderPlan& plan, int
     : direct_(sends, direct_ranks(group, plan.send_by), receives, direct_ranks(group, plan.receive_by),
               max_bytes),
       inside_(group, rank, memory, sends, receives, max_bytes) {
-  if (plan.uses_leaders()) led_.emplace(group, plan, rank, memory, sends, receives, max_bytes);
+  if (plan.uses_leaders()) leader_transfer_.emplace(group, plan, rank, memory, sends, receives, max_bytes);
 }
 
 // The rounds inside the node overlap with the messages between nodes.
 MessageTraffic NodesExchange::run(const Communicator& comm) {
   direct_.begin(comm);
   MessageTraffic traffic{direct_.num_sent(), 0};
-  if (!led_) {
+  if (!leader_transfer_) {
     inside_.run(comm);
   } else {
-    led_->collect.run(comm);
-    led_->between.begin(comm);
+    leader_transfer_->collect.run(comm);
+    leader_transfer_->between.begin(comm);
     inside_.run(comm);
-    led_->between.wait();
-    led_->hand_on.run(comm);
-    traffic.between_nodes += led_->between.num_sent();
-    traffic.forwarded = bytes_from_others(led_->rounds.collect, comm.rank()) +
-                        bytes_from_others(led_->rounds.hand_on, comm.rank());
+    leader_transfer_->between.wait();
+    leader_transfer_->distribute.run(comm);
+    traffic.between_nodes += leader_transfer_->between.num_sent();
+    traffic.forwarded = bytes_from_others(leader_transfer_->rounds.collect, comm.rank()) +
+                        bytes_from_others(leader_transfer_->rounds.distribute, comm.rank());
   }
   direct_.wait();
   return traffic;
 }
 
 const std::optional<ErrorReport>& NodesExchange::error() const noexcept {
-  if (led_ && led_->collect.error()) return led_->collect.error();
-  if (led_ && led_->hand_on.error()) return led_->hand_on.error();
+  if (leader_transfer_ && leader_transfer_->collect.error()) return leader_transfer_->collect.error();
+  if (leader_transfer_ && leader_transfer_->distribute.error()) return leader_transfer_->distribute.error();
   return inside_.error();
 }
 

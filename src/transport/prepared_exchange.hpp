@@ -45,18 +45,19 @@ class NodesExchange {
 
  private:
   /// The three rounds in which bytes go through leaders.
-  struct Led {
-    Led(const NodeGroup& group, const LeaderPlan& plan, int rank, NodeMemory* memory,
-        const std::vector<BlockList>& sends, const std::vector<BlockList>& receives, std::int64_t max_bytes);
+  struct LeaderTransfer {
+    LeaderTransfer(const NodeGroup& group, const LeaderPlan& plan, int rank, NodeMemory* memory,
+                   const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
+                   std::int64_t max_bytes);
     LeaderRounds rounds;
     NodeRound collect;
     Messages between;
-    NodeRound hand_on;
+    NodeRound distribute;
   };
 
   Messages direct_;
   NodeRound inside_;
-  std::optional<Led> led_;
+  std::optional<LeaderTransfer> leader_transfer_;
 };
 
 /// An exchange that uses calls of MPI_Alltoallw.

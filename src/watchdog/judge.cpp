@@ -104,17 +104,17 @@ bool can_share_line(const WatchedRank& a, const WatchedRank& b) {
 
 std::string format_heartbeat(std::uint64_t progress, const std::string& host,
                              const std::array<ThreadActivity, max_reported_threads>& threads) {
-  std::string sign = fmt::format("{}\n{}\n", progress, host);
+  std::string heartbeat = fmt::format("{}\n{}\n", progress, host);
   for (const ThreadActivity& thread : threads) {
     if (thread.phase == nullptr) continue;
-    sign += fmt::format("{} {}\n{}\n{}\n", static_cast<int>(thread.whom), thread.step, thread.phase,
-                        thread.whom == WaitFor::nobody || thread.wait == nullptr ? "" : thread.wait);
+    heartbeat += fmt::format("{} {}\n{}\n{}\n", static_cast<int>(thread.whom), thread.step, thread.phase,
+                             thread.whom == WaitFor::nobody || thread.wait == nullptr ? "" : thread.wait);
   }
-  return sign;
+  return heartbeat;
 }
 
-void RankState::record_heartbeat(const std::string& sign, double now) {
-  std::istringstream in(sign);
+void RankState::record_heartbeat(const std::string& heartbeat, double now) {
+  std::istringstream in(heartbeat);
   std::uint64_t count = 0;
   std::getline((in >> count).ignore(), host);
   if (!was_heard || count != progress) moved_at = now;

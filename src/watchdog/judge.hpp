@@ -28,7 +28,7 @@ struct RankState : WatchedRank {
   double heard_at = 0;
   double moved_at = 0;
 
-  void record_heartbeat(const std::string& sign, double now);
+  void record_heartbeat(const std::string& heartbeat, double now);
   /// Sets `silent_seconds` and `stalled_seconds` to the seconds from `heard_at` and `moved_at` to `now`.
   void update_times(double now) noexcept;
 };

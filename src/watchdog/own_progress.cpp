@@ -41,13 +41,13 @@ bool is_computing(const ThreadActivity& thread) noexcept {
 void OwnProgress::sample(double seconds) {
   const std::uint64_t moves = std::exchange(moves_, 0);
   threads_ = activities();
-  for (const ThreadActivity& thread : threads_) moves_ += thread.moves;
+  for (const ThreadActivity& thread : threads_) moves_ += thread.num_reports;
   update_cpu_time();
   passed_ += seconds;
   const bool worked = detect_work();
   const bool moved = detect_moved_bytes();
   if (moves == moves_ && !worked && !moved && !waits_for_disk()) return;
-  ++efforts_;
+  ++progress_count_;
   for (auto& [thread, used] : used_) used.at_work = 0;
   passed_ = 0;
 }

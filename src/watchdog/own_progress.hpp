@@ -16,7 +16,7 @@ class OwnProgress {
   /// Checks for progress since the previous call, which was `seconds` ago.
   void sample(double seconds);
   /// Returns the number of calls of sample() that have detected progress.
-  [[nodiscard]] std::uint64_t count() const noexcept { return efforts_; }
+  [[nodiscard]] std::uint64_t count() const noexcept { return progress_count_; }
 
  private:
   /// Processor time of a thread, in seconds.
@@ -36,7 +36,7 @@ class OwnProgress {
   std::map<std::int32_t, Used> used_;  // by system thread id; 0 stands for all ended threads
   double passed_ = 0;                  // seconds since progress was last detected
   std::uint64_t moves_ = 0;
-  std::uint64_t efforts_ = 0;
+  std::uint64_t progress_count_ = 0;
   std::int64_t bytes_ = 0;
   std::int64_t read_here_ = 0;  // number of bytes read by read_file()
 };

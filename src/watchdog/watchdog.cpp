@@ -79,9 +79,9 @@ class Watchdog::Runner {
   /// Starts to watch this process. Errors of the constructor are thrown later, by start_watching(). `ranks`
   /// is the number of ranks known so far, including this one.
   Runner(int rank, int ranks, Unheard before_met, WatchdogSettings settings)
-      : settings_(std::move(settings)), rank_(rank), before_met_(before_met) {
+      : settings_(std::move(settings)), rank_(rank), unheard_before_meeting_(before_met) {
     resize(static_cast<std::size_t>(ranks));
-    begun_([&] {
+    startup_([&] {
       socket_.emplace();
       own_state().host = socket_->introduction().host.data();
       thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
@@ -101,7 +101,7 @@ class Watchdog::Runner {
   // sent one to all. Therefore, a rank that stops later is noticed.
   void start_watching(const Communicator& comm) {
     const Phase phase("watchdogs meet");
-    GuardedWork work(begun_);
+    GuardedWork work(startup_);
     Introduction mine;
     std::vector<Introduction> all;
     work([&] {
@@ -134,7 +134,7 @@ class Watchdog::Runner {
  private:
   using Clock = std::chrono::steady_clock;
   enum class Kind : char {
-    sign = 's',
+    heartbeat = 's',
     answer = 'a',
     verdict = 'v',
     goodbye = 'g'
@@ -148,7 +148,7 @@ class Watchdog::Runner {
       places_[rank] = ranks[rank].endpoints();
       ranks_[rank].host = ranks[rank].host.data();
     }
-    send_to_partners(Kind::sign, own_heartbeat());
+    send_to_partners(Kind::heartbeat, own_heartbeat());
   }
 
   void watch(const std::stop_token& stop) {
@@ -157,7 +157,7 @@ class Watchdog::Runner {
     pthread_sigmask(SIG_SETMASK, &signals, nullptr);
     std::unique_lock lock(mutex_);
     // Distributes the heartbeats of the ranks over time.
-    next_sign_ = interval() * std::fmod(rank_ * 0.618, 1);
+    next_heartbeat_ = interval() * std::fmod(rank_ * 0.618, 1);
     while (!stop.stop_requested() && !is_over_) {
       try {
         advance_clock();
@@ -192,9 +192,9 @@ class Watchdog::Runner {
     next_tick_ = now_ + interval() / 4;
     progress_.sample(now_ - std::exchange(sampled_at_, now_));
     own_state().record_heartbeat(own_heartbeat(), now_);
-    if (!is_judge() && now_ >= next_sign_) {
-      send_to_partners(Kind::sign, own_heartbeat());
-      next_sign_ = now_ + interval();
+    if (!is_judge() && now_ >= next_heartbeat_) {
+      send_to_partners(Kind::heartbeat, own_heartbeat());
+      next_heartbeat_ = now_ + interval();
     }
     if (settings_.seconds > 0) judge_and_act();
   }
@@ -216,7 +216,7 @@ class Watchdog::Runner {
     } else {
       ranks_[rank].record_heartbeat(text, now_);
       places_[rank].assign(1, from);
-      if (kind != static_cast<char>(Kind::sign)) return;
+      if (kind != static_cast<char>(Kind::heartbeat)) return;
       send(rank, Kind::answer, own_heartbeat());
       // `rank`, which is lower than this rank, no longer hears the judge and reports first. Wait for its
       // report.
@@ -231,7 +231,7 @@ class Watchdog::Runner {
     const bool hears_judge = !is_judge() && ranks_[judge_index()].was_heard;
     if (hears_judge && ranks_[judge_index()].silent_seconds <= patience()) forget_answers();
     const Verdict verdict =
-        judge(ranks_, patience(), has_met_ || hears_judge ? Unheard::may_be_well : before_met_);
+        judge(ranks_, patience(), has_met_ || hears_judge ? Unheard::may_be_well : unheard_before_meeting_);
     if (verdict.kind == Verdict::Kind::healthy || !prepare_report()) return;
     const bool is_alone = !has_met_ && !hears_judge && (rank_ != 0 || ranks_.size() == 1);
     if (is_alone) return end_job({message_of_waiting(own_state(), settings_.seconds), {}});
@@ -244,7 +244,7 @@ class Watchdog::Runner {
     if (is_judge() || !has_met_) return true;
     if (std::exchange(has_asked_, true)) return now_ >= reports_at_;
     reports_at_ = std::max(reports_at_, next_tick_);
-    send_to_all(Kind::sign, own_heartbeat());
+    send_to_all(Kind::heartbeat, own_heartbeat());
     return false;
   }
 
@@ -321,8 +321,8 @@ class Watchdog::Runner {
   std::mutex mutex_;  // guards all members below
   WatchdogSettings settings_;
   int rank_;
-  Unheard before_met_;
-  GuardedWork begun_;
+  Unheard unheard_before_meeting_;
+  GuardedWork startup_;
   std::uint64_t secret_ = 0;
   std::optional<Socket> socket_;
   std::vector<RankState> ranks_;
@@ -334,7 +334,7 @@ class Watchdog::Runner {
   double now_ = 0;  // elapsed seconds, without the time for which this rank was suspended
   double sampled_at_ = 0;
   double next_tick_ = 0;
-  double next_sign_ = 0;
+  double next_heartbeat_ = 0;
   double reports_at_ = 0;      // earliest time to report that the judge is silent
   int first_on_machine_ = -1;  // socket of claim_first_on_machine()
   bool has_asked_ = false;

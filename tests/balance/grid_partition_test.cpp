@@ -63,7 +63,7 @@ class EveryGrid {
         cells_(static_cast<std::size_t>(shape.rows * shape.columns)) {}
 
   Cost lowest_meeting_cost(std::size_t next = 0) {
-    if (next == costs_.size()) return meeting_cost();
+    if (next == costs_.size()) return synchronized_cost();
     Cost lowest = std::numeric_limits<Cost>::max();
     for (Cell& cell : cells_) {
       const bool has_room = cell.size + sizes_[next] <= limits_.max_size && cell.count < limits_.max_items;
@@ -87,7 +87,7 @@ class EveryGrid {
   };
 
   /// If cells may be ordered freely, similar cells share a column.
-  [[nodiscard]] Cost meeting_cost() const {
+  [[nodiscard]] Cost synchronized_cost() const {
     std::vector<Cost> sums;
     for (const Cell& cell : cells_) sums.push_back(cell.cost);
     std::ranges::sort(sums, std::ranges::greater{});

@@ -116,7 +116,7 @@ class Step {
         if (field.moved_as != FieldKind::token) continue;
         const Column& column = batch.at(field.spec.name);
         side.add_segment(segment, member, column, to[consumer]);
-        if (field.with_halo) side.add_halo(segment, member, column, to[consumer]);
+        if (field.needs_halo) side.add_halo(segment, member, column, to[consumer]);
       }
     });
     for_each_member(samples, [&](EntryId entry, int consumer, CpRank member) {
@@ -178,7 +178,7 @@ class Step {
       for (std::size_t f = 0; f < moved_.size(); ++f) {
         if (moved_[f].moved_as != FieldKind::token) continue;
         side.add_segment(segment, columns[f], blocks);
-        if (moved_[f].with_halo) side.add_halo(segment, halos, blocks);
+        if (moved_[f].needs_halo) side.add_halo(segment, halos, blocks);
       }
     }
     for (const EntryId entry : from.samples)

@@ -89,7 +89,7 @@ TEST(Advice, uses_time_if_dp_ranks_have_speeds) {
 
 TEST(Advice, distinguishes_meeting_at_every_micro_batch_from_meeting_once) {
   StepPicture step = step_of({{100, 50}, {50, 100}});
-  step.planning.may_be_a_grid = true;
+  step.planning.could_use_grid = true;
   const std::vector<Advice> advice = advice_on_step(step);
   ASSERT_THAT(advice, SizeIs(1));
   EXPECT_THAT(advice[0].what, HasSubstr("an average one waits 25.0 %"));
@@ -112,7 +112,7 @@ TEST(Advice, counts_micro_batches_above_the_bound_and_names_the_setting_that_req
   ASSERT_THAT(advice, SizeIs(1));
   EXPECT_THAT(advice[0].what, HasSubstr("has 2 micro-batches; by tokens and cap, 1 may be enough."));
   EXPECT_THAT(advice[0].action, HasSubstr("micro_batch.max_tokens"));
-  step.planning.asks_for_more = true;
+  step.planning.may_require_more = true;
   EXPECT_THAT(advice_on_step(step)[0].why, HasSubstr("min_count"));
 }
 

@@ -153,20 +153,20 @@ TEST(PictureOfAPlan, matches_the_plan) {
 
 TEST(PictureOfAPlan, shows_a_grid_unless_it_would_be_refused) {
   const LengthTable table = LengthTable::from_lengths(std::vector<std::int64_t>{7, 3, 9, 5});
-  const auto may_be_a_grid = [&](auto change) {
+  const auto could_use_grid = [&](auto change) {
     PlanSettings settings;
     settings.dp = 2;
     change(settings);
     const StepPlan plan = plan_step({table, settings, 0, {}});
-    return picture_of({table, settings}, plan, {}).planning.may_be_a_grid;
+    return picture_of({table, settings}, plan, {}).planning.could_use_grid;
   };
-  EXPECT_TRUE(may_be_a_grid([](PlanSettings&) {}));
-  EXPECT_TRUE(may_be_a_grid([](PlanSettings& s) { s.mini_batches.keep = false; }));
-  EXPECT_FALSE(may_be_a_grid([](PlanSettings& s) { s.mini_batches = {2, false, false}; }));
-  EXPECT_FALSE(may_be_a_grid([](PlanSettings& s) { s.strategy = GridSettings{}; }));
-  EXPECT_FALSE(may_be_a_grid([](PlanSettings& s) { s.strategy = ReferenceSettings{Preset::verl}; }));
-  EXPECT_FALSE(may_be_a_grid([](PlanSettings& s) { s.balance.speeds = {1000, 500}; }));
-  EXPECT_FALSE(may_be_a_grid(
+  EXPECT_TRUE(could_use_grid([](PlanSettings&) {}));
+  EXPECT_TRUE(could_use_grid([](PlanSettings& s) { s.mini_batches.keep = false; }));
+  EXPECT_FALSE(could_use_grid([](PlanSettings& s) { s.mini_batches = {2, false, false}; }));
+  EXPECT_FALSE(could_use_grid([](PlanSettings& s) { s.strategy = GridSettings{}; }));
+  EXPECT_FALSE(could_use_grid([](PlanSettings& s) { s.strategy = ReferenceSettings{Preset::verl}; }));
+  EXPECT_FALSE(could_use_grid([](PlanSettings& s) { s.balance.speeds = {1000, 500}; }));
+  EXPECT_FALSE(could_use_grid(
       [](PlanSettings& s) { use<PackedSettings>(s).packing = BinPacking::best_fit_decreasing; }));
 }
 

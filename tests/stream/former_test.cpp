@@ -51,7 +51,7 @@ TEST(Former, forms_no_step_until_it_is_full_or_the_stream_has_ended) {
   const StreamSettings stream;
   const PlanSettings plan = on_ranks(2);
   const auto groups = waiting({5, 5, 5});
-  FormerProblem problem{groups, {}, 0, 0, 4, false, stream, plan};
+  FormStepInput problem{groups, {}, 0, 0, 4, false, stream, plan};
   EXPECT_FALSE(form_step(problem));
   problem.ended = true;
   EXPECT_EQ(numbers(form_step(problem)), (Numbers{0, 1, 2}));
@@ -206,7 +206,7 @@ RC_GTEST_PROP(Former, is_deterministic_and_takes_whole_waiting_groups, ()) {
   if (*rc::gen::arbitrary<bool>()) stream.max_staleness = *rc::gen::inRange<std::int64_t>(0, 4);
   const PlanSettings plan = on_ranks(3);
   const auto of_step = *rc::gen::inRange<std::int64_t>(1, 9);
-  const FormerProblem problem{groups, {}, 0, 4, of_step, true, stream, plan};
+  const FormStepInput problem{groups, {}, 0, 4, of_step, true, stream, plan};
   const auto formed = form_step(problem);
   RC_ASSERT(formed == form_step(problem));
   RC_ASSERT(std::ssize(formed->groups) == std::min(of_step, number));

@@ -29,7 +29,7 @@ class Trainer {
   std::optional<StepFormed> form() {
     const std::vector<WaitingGroup> ready = keeper.ledger.ready();
     const std::vector<std::int64_t> coming = keeper.ledger.versions_of_expected_groups();
-    const FormerProblem problem{
+    const FormStepInput problem{
         ready, coming, step_, keeper.ledger.version(), groups_of_step, false, keeper.ledger.settings(),
         plan_};
     auto formed = form_step(problem);

@@ -107,7 +107,7 @@ class Rehearsal {
 
   void hand_on() {
     for (int rank = 0; rank < world_.leaders.num_ranks(); ++rank) {
-      for (const StagedPart& part : plans_[at(rank)].handed_on)
+      for (const StagedPart& part : plans_[at(rank)].distributed)
         received[{part.rank, rank}] += incoming_[at(rank)].substr(at(part.offset), at(part.bytes));
     }
   }

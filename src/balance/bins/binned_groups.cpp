@@ -117,7 +117,7 @@ class BinnedSearch {
   [[nodiscard]] Partition partition_under_combined_limits(std::int64_t bins) const {
     const BinLimits limits{saturating_product(shape_.limits.max_size, bins),
                            saturating_product(shape_.limits.max_items, bins)};
-    return try_partition_under_limits(costs_, items_, limits, shape_.groups, EvenBins::by_sets)
+    return try_partition_under_limits(costs_, items_, limits, shape_.groups, ExchangeMethod::by_sets)
         .value_or(Partition{});
   }
 

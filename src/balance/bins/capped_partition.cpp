@@ -160,7 +160,7 @@ class LimitedItems {
 
   /// Returns the most even result over all starting partitions, or the first one that is close to
   /// max_sum_lower_bound(); nullopt if no starting partition within the limits is found.
-  [[nodiscard]] std::optional<Partition> find_most_even_partition(std::int64_t k, EvenBins even) const {
+  [[nodiscard]] std::optional<Partition> find_most_even_partition(std::int64_t k, ExchangeMethod even) const {
     MostEven best(costs_, k);
     for (const Partitioner partitioner : partitioners_for(k)) {
       if (const std::optional<Partition> start = try_partitioner(partitioner, k))
@@ -168,7 +168,7 @@ class LimitedItems {
       if (best.is_even()) return best.take_best();
     }
     if (k < lower_bound()) return std::nullopt;
-    if (even == EvenBins::by_sets) {
+    if (even == ExchangeMethod::by_sets) {
       const std::vector<EmptyGroup> groups(static_cast<std::size_t>(k), {.limits = limits_});
       if (const std::optional<Partition> start = lpt_under_limits(costs_, items_, groups))
         best.offer(improve_balance(*start, best.goal(), even));
@@ -203,10 +203,10 @@ class LimitedItems {
     return partition;
   }
 
-  [[nodiscard]] Partition improve_balance(const Partition& start, Cost goal, EvenBins even) const {
+  [[nodiscard]] Partition improve_balance(const Partition& start, Cost goal, ExchangeMethod even) const {
     GroupExchanges groups(start, costs_, {.items = items_, .limits = limits_});
     const bool has_changed =
-        even == EvenBins::by_sets ? groups.even_out_by_sets(goal) : groups.even_out(goal);
+        even == ExchangeMethod::by_sets ? groups.even_out_by_sets(goal) : groups.even_out(goal);
     return sort_heaviest_first(has_changed ? groups.result() : start, costs_);
   }
 
@@ -264,7 +264,7 @@ std::optional<Partition> lpt_under_limits(std::span<const Cost> costs, BinItems 
 }
 
 std::optional<Partition> try_partition_under_limits(std::span<const Cost> costs, BinItems items,
-                                                    BinLimits limits, std::int64_t k, EvenBins even) {
+                                                    BinLimits limits, std::int64_t k, ExchangeMethod even) {
   const LimitedItems limited(costs, items, limits);
   if (costs.empty() && k == 0) return Partition{};
   balance_checks::require_valid_num_groups(k);
@@ -272,7 +272,7 @@ std::optional<Partition> try_partition_under_limits(std::span<const Cost> costs,
 }
 
 Partition partition_under_limits(std::span<const Cost> costs, BinItems items, BinLimits limits,
-                                 std::int64_t k, EvenBins even) {
+                                 std::int64_t k, ExchangeMethod even) {
   if (std::optional<Partition> partition = try_partition_under_limits(costs, items, limits, k, even))
     return *std::move(partition);
   throw LimitError("k",

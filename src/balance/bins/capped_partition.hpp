@@ -44,7 +44,7 @@ struct EmptyGroup {
                                                         std::span<const EmptyGroup> groups);
 
 /// How thoroughly groups under limits are balanced.
-enum class EvenBins : std::uint8_t {
+enum class ExchangeMethod : std::uint8_t {
   by_items,  ///< by moves and swaps of single items
   /// Like by_items, and also by exchanges of sets of items and from one more starting partition. Takes
   /// milliseconds.
@@ -54,8 +54,8 @@ enum class EvenBins : std::uint8_t {
 /// Partitions n items into exactly k groups, balanced on `costs`, and keeps every group within `limits`.
 /// Groups may be empty if k > n.
 /// 1. Make starting partitions within the limits: Karmarkar-Karp on costs (up to 16384 groups, since it is
-///    slow above that); longest processing time; with EvenBins::by_sets, lpt_under_limits(); and bins packed
-///    by descending size, split by cost until there are k groups.
+///    slow above that); longest processing time; with ExchangeMethod::by_sets, lpt_under_limits(); and bins
+///    packed by descending size, split by cost until there are k groups.
 /// 2. Improve each start by exchanges that stay within the limits.
 /// 3. Return the first result within 10 parts per million of max_sum_lower_bound(); if there is none, the
 ///    most even result. Groups are in descending order of (cost, count, first item), with items in ascending
@@ -67,11 +67,12 @@ enum class EvenBins : std::uint8_t {
 /// different quantities. Deterministic, local. The amount of work for the improvement is limited by an
 /// operation count, O(n), not by time.
 [[nodiscard]] Partition partition_under_limits(std::span<const Cost> costs, BinItems items, BinLimits limits,
-                                               std::int64_t k, EvenBins even = EvenBins::by_items);
+                                               std::int64_t k,
+                                               ExchangeMethod even = ExchangeMethod::by_items);
 
 /// Same as partition_under_limits(), but returns nullopt if no packing into k groups is found.
-[[nodiscard]] std::optional<Partition> try_partition_under_limits(std::span<const Cost> costs, BinItems items,
-                                                                  BinLimits limits, std::int64_t k,
-                                                                  EvenBins even = EvenBins::by_items);
+[[nodiscard]] std::optional<Partition> try_partition_under_limits(
+    std::span<const Cost> costs, BinItems items, BinLimits limits, std::int64_t k,
+    ExchangeMethod even = ExchangeMethod::by_items);
 
 }  // namespace evenkeel

@@ -42,14 +42,14 @@ class Companions {
       Cost a_token = 0;
       if (spare > 0) a_token = tokens == 0 ? spare : ceil_div(spare, tokens);
       most_[i + 1] = std::max(most_[i], a_token);
-      if (spare > 0 && tokens == 0) without_tokens_ = true;
+      if (spare > 0 && tokens == 0) has_companion_without_tokens_ = true;
     }
   }
 
   /// Returns the maximum communication that companions with at most `room` tokens in total can hide; -1 if
   /// there is no limit.
   [[nodiscard]] Cost max_hidden_communication(std::int64_t room) const {
-    if (without_tokens_) return -1;
+    if (has_companion_without_tokens_) return -1;
     const auto end = std::ranges::upper_bound(by_tokens_, std::pair{room + 1, Item{-1}});
     return most_[static_cast<std::size_t>(end - by_tokens_.begin())] * room;
   }
@@ -69,7 +69,7 @@ class Companions {
   /// most_[i]: maximum communication per token that any of the first i items in by_tokens_ can hide for other
   /// items.
   std::vector<Cost> most_;
-  bool without_tokens_ = false;
+  bool has_companion_without_tokens_ = false;
 };
 
 }  // namespace

@@ -20,10 +20,10 @@ class PeakExchanges {
       by_cost_[cell / grid.rows].emplace(grid.cells[cell].cost, cell);
   }
 
-  /// Improves columns in turn until no column improves, meeting_cost() is close to `goal`, or the budget is
-  /// used up. Returns whether any exchange was made.
+  /// Improves columns in turn until no column improves, synchronized_cost() is close to `goal`, or the budget
+  /// is used up. Returns whether any exchange was made.
   bool run(Cost goal) {
-    Cost meeting = grid_.meeting_cost();
+    Cost meeting = grid_.synchronized_cost();
     bool has_changed = false;
     for (std::size_t j = 0, stuck = 0; stuck < by_cost_.size() && !is_close(meeting, goal) && budget_ > 0;
          j = (j + 1) % by_cost_.size()) {
@@ -107,7 +107,7 @@ Cost CellGrid::total() const {
                          [](Cost sum, const ItemGroup& cell) { return sum + cell.cost; });
 }
 
-Cost CellGrid::meeting_cost() const {
+Cost CellGrid::synchronized_cost() const {
   Cost sum = 0;
   for (std::size_t j = 0; j < columns(); ++j) sum += peak(j);
   return sum;

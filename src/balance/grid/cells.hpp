@@ -26,19 +26,19 @@ struct CellGrid {
     return std::ranges::max(column(j), {}, &ItemGroup::cost).cost;
   }
   /// Returns the sum of the columns' peaks. This is the cost if rows synchronize after every column.
-  [[nodiscard]] Cost meeting_cost() const;
+  [[nodiscard]] Cost synchronized_cost() const;
   /// Returns the total cost of each row.
   [[nodiscard]] std::vector<Cost> row_costs() const;
 
   /// Puts the costliest cells in column 0, the next costliest ones in column 1, and so on. For the given
-  /// cells, this minimizes meeting_cost().
+  /// cells, this minimizes synchronized_cost().
   void sort_into_columns();
   /// Sorts whole columns by descending peak.
   void sort_columns();
 };
 
-/// Lowers meeting_cost(): moves items from the costliest cell of a column to cells that remain below the peak
-/// of their own column. Never increases meeting_cost(). Examines O(items) exchanges.
+/// Lowers synchronized_cost(): moves items from the costliest cell of a column to cells that remain below the
+/// peak of their own column. Never increases synchronized_cost(). Examines O(items) exchanges.
 void lower_peaks(CellGrid& grid, const ExchangeRules& rules);
 
 /// Evens out the rows' total costs: assigns each column's cells to rows, then swaps cells within columns and

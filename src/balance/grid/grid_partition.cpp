@@ -24,8 +24,8 @@ CellGrid improve_grid(CellGrid grid, const ExchangeRules& rules) {
   return grid;
 }
 
-std::pair<Cost, Cost> meeting_and_row_cost(const CellGrid& grid) {
-  return {grid.meeting_cost(), std::ranges::max(grid.row_costs())};
+std::pair<Cost, Cost> synchronized_and_row_cost(const CellGrid& grid) {
+  return {grid.synchronized_cost(), std::ranges::max(grid.row_costs())};
 }
 
 Partition concatenate_rows(CellGrid& grid) {
@@ -173,10 +173,10 @@ Partition partition_into_grid(std::span<const Cost> costs, BinItems items, BinLi
   CellGrid best = improve_grid(start.make_balanced_grid(), rules);
   const Cost goal = balance_checks::ceil_div(best.total(), shape.rows);
   constexpr Cost one_in = 10'000;
-  if (best.meeting_cost() - goal <= goal / one_in) return concatenate_rows(best);
+  if (best.synchronized_cost() - goal <= goal / one_in) return concatenate_rows(best);
   if (std::optional<CellGrid> other = start.fill_expensive_columns_first()) {
     CellGrid grid = improve_grid(*std::move(other), rules);
-    if (meeting_and_row_cost(grid) < meeting_and_row_cost(best)) best = std::move(grid);
+    if (synchronized_and_row_cost(grid) < synchronized_and_row_cost(best)) best = std::move(grid);
   }
   return concatenate_rows(best);
 }

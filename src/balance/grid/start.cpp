@@ -62,7 +62,7 @@ class ColumnFill {
 };
 
 /// Maximum value of `generosity` in GridStart::ceiling(). With this value, the ceiling hardly limits a cell.
-constexpr double max_cap_factor = 2;
+constexpr double max_generosity = 2;
 
 }  // namespace
 
@@ -85,20 +85,21 @@ CellGrid GridStart::make_balanced_grid() const {
   std::vector<Item> all(costs_.size());
   std::iota(all.begin(), all.end(), Item{0});
   const auto k = static_cast<std::int64_t>(rows_ * columns_);
-  return {rows_,
-          cells_of(partition_under_limits(costs_, rules_.items, rules_.limits, k, EvenBins::by_sets), all)};
+  return {
+      rows_,
+      cells_of(partition_under_limits(costs_, rules_.items, rules_.limits, k, ExchangeMethod::by_sets), all)};
 }
 
 std::optional<CellGrid> GridStart::fill_expensive_columns_first() const {
   if (std::optional<Filled> filled = fill_with_lowest_ceilings())
     return balance_remaining_items(*std::move(filled));
-  return balance_remaining_items(fill_with_generosity(max_cap_factor));
+  return balance_remaining_items(fill_with_generosity(max_generosity));
 }
 
 std::optional<GridStart::Filled> GridStart::fill_with_lowest_ceilings() const {
   std::optional<Filled> least;
   double too_low = 0;
-  double enough = max_cap_factor;
+  double enough = max_generosity;
   const auto try_generosity = [&](double generosity) {
     Filled filled = fill_with_generosity(generosity);
     if (!is_easily_balanced(filled)) {
@@ -160,7 +161,7 @@ std::optional<CellGrid> GridStart::balance_remaining_items(Filled filled) const 
   const PickedItems items(rules_.items, filled.left);
   const auto assigned =
       try_partition_under_limits(costs_of(filled.left), items.items(), rules_.limits,
-                                 static_cast<std::int64_t>(filled.cells_left), EvenBins::by_sets);
+                                 static_cast<std::int64_t>(filled.cells_left), ExchangeMethod::by_sets);
   if (!assigned) return std::nullopt;
   for (ItemGroup& cell : cells_of(*assigned, filled.left)) filled.grid.cells.push_back(std::move(cell));
   return std::move(filled.grid);

@@ -14,12 +14,12 @@ namespace {
 
 /// The algorithms to try. The largest sum of `first` is usually closer to max_sum_lower_bound(). `second` is
 /// null if it would be too slow.
-struct Starts {
+struct AlgorithmChoice {
   Partition (*first)(std::span<const Cost>, std::int64_t, GroupSize);
   Partition (*second)(std::span<const Cost>, std::int64_t, GroupSize);
 };
 
-Starts starts_for(std::int64_t k, GroupSize group_size) {
+AlgorithmChoice choose_algorithms(std::int64_t k, GroupSize group_size) {
   if (group_size == GroupSize::equal) return {longest_processing_time, karmarkar_karp};
   if (k > max_differenced_groups) return {longest_processing_time, nullptr};
   return {karmarkar_karp, longest_processing_time};
@@ -46,10 +46,10 @@ Partition balance_items(std::span<const Cost> costs, std::int64_t k, GroupSize g
   const auto largest_sum = [&](const Partition& partition) {
     return std::ranges::max(group_sums(partition, costs));
   };
-  const Starts starts = starts_for(k, group_size);
-  Partition best = balance_by(starts.first);
-  if (starts.second == nullptr || is_near(largest_sum(best), bound)) return best;
-  Partition second = balance_by(starts.second);
+  const AlgorithmChoice algorithms = choose_algorithms(k, group_size);
+  Partition best = balance_by(algorithms.first);
+  if (algorithms.second == nullptr || is_near(largest_sum(best), bound)) return best;
+  Partition second = balance_by(algorithms.second);
   if (largest_sum(second) < largest_sum(best)) best = std::move(second);
   if (!refined || is_near(largest_sum(best), bound)) return best;
   GroupExchanges groups(best, costs, rules);

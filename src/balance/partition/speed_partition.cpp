@@ -36,9 +36,9 @@ struct Finish {
   }
 };
 
-class UnevenGroups {
+class SpeedGroups {
  public:
-  UnevenGroups(std::span<const Cost> costs, std::span<const std::int64_t> speeds)
+  SpeedGroups(std::span<const Cost> costs, std::span<const std::int64_t> speeds)
       : costs_(costs), speeds_(speeds), groups_(speeds.size()) {}
 
   /// Assigns items in descending order of cost, each to the group in which it ends first. Among groups of
@@ -133,7 +133,7 @@ Partition partition_by_speed(std::span<const Cost> costs, std::span<const std::i
   }
   if (std::ranges::all_of(speeds, [&](std::int64_t speed) { return speed == speeds.front(); }))
     return balance_items(costs, static_cast<std::int64_t>(speeds.size()));
-  UnevenGroups groups(costs, speeds);
+  SpeedGroups groups(costs, speeds);
   groups.assign();
   groups.improve();
   return groups.result();

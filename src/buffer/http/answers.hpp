@@ -46,13 +46,13 @@ class BodyReader {
 using HttpAnswer = std::function<void(const httplib::Request&, httplib::Response&, BodyReader*)>;
 
 /// Default limit on the total number of bytes of request bodies that are in memory at the same time.
-inline constexpr std::int64_t least_in_flight = std::int64_t{192} << 20;
+inline constexpr std::int64_t default_max_in_flight = std::int64_t{192} << 20;
 
 /// Counts the bytes of a request's body or answer in `all`, the total over all bodies and answers in memory,
 /// until this object is destroyed. add() throws FullError if the total exceeds `most`.
 class InFlight {
  public:
-  explicit InFlight(std::atomic<std::int64_t>& all, std::int64_t most = least_in_flight)
+  explicit InFlight(std::atomic<std::int64_t>& all, std::int64_t most = default_max_in_flight)
       : all_(all), most_(most) {}
   ~InFlight() { all_ -= mine_; }
   InFlight(const InFlight&) = delete;

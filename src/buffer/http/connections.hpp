@@ -28,28 +28,28 @@ class OpenConnections {
   struct Entry {
     Connection* connection = nullptr;
     bool is_unauthenticated = true;
-    bool is_answered = false;  // whether a request with the token is being answered
+    bool is_being_answered = false;  // whether a request with the token is being answered
   };
 
  public:
   /// Keeps a connection in the list for the lifetime of this object.
-  class Listed {
+  class Registration {
    public:
-    Listed(OpenConnections& all, Connection& connection) : all_(all), entry_(all.add(connection)) {}
-    ~Listed() { all_.remove(entry_); }
-    Listed(const Listed&) = delete;
-    Listed& operator=(const Listed&) = delete;
+    Registration(OpenConnections& all, Connection& connection) : all_(all), entry_(all.add(connection)) {}
+    ~Registration() { all_.remove(entry_); }
+    Registration(const Registration&) = delete;
+    Registration& operator=(const Registration&) = delete;
 
     /// Records that a request's head was read, and whether the request has the token.
     void begin_answer(bool has_token) {
       const std::lock_guard lock(all_.mutex_);
       if (has_token) all_.mark_authenticated(entry_);
-      entry_->is_answered = has_token;
+      entry_->is_being_answered = has_token;
     }
     /// Records that the whole answer was sent.
     void end_answer() {
       const std::lock_guard lock(all_.mutex_);
-      entry_->is_answered = false;
+      entry_->is_being_answered = false;
       if (all_.is_ending_) entry_->connection->interrupt();
       all_.changed_.notify_all();
     }
@@ -65,8 +65,8 @@ class OpenConnections {
     std::unique_lock lock(mutex_);
     is_ending_ = true;
     for (const Entry& entry : entries_)
-      if (!entry.is_answered) entry.connection->interrupt();
-    changed_.wait_for(lock, grace, [&] { return std::ranges::none_of(entries_, &Entry::is_answered); });
+      if (!entry.is_being_answered) entry.connection->interrupt();
+    changed_.wait_for(lock, grace, [&] { return std::ranges::none_of(entries_, &Entry::is_being_answered); });
     for (const Entry& entry : entries_) entry.connection->interrupt();
   }
 

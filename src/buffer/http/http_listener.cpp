@@ -51,11 +51,11 @@ TlsContext make_tls_context(const ServerSettings& settings) {
 
 /// The connection that a thread serves. Handlers find it in the thread-local variable `served`, because
 /// cpp-httplib does not pass connections to handlers.
-struct Served {
+struct ServedConnection {
   Connection& connection;
-  OpenConnections::Listed& listed;
+  OpenConnections::Registration& listed;
 };
-thread_local Served* served = nullptr;
+thread_local ServedConnection* served = nullptr;
 
 }  // namespace
 
@@ -102,8 +102,8 @@ class HttpListener::Server : public httplib::Server {
  private:
   bool process_and_close_socket(socket_t socket) override {
     Connection connection(socket, tls_.get());
-    OpenConnections::Listed listed(open_, connection);
-    Served serving{connection, listed};
+    OpenConnections::Registration listed(open_, connection);
+    ServedConnection serving{connection, listed};
     served = &serving;
     bool goes_on = connection.perform_handshake();
     for (std::size_t left = keep_alive_max_count_; goes_on && connection.wait_for_request(); --left) {

@@ -124,16 +124,17 @@ ReceivedSamples make_samples_with_fields(std::span<const ReceivedFields* const> 
 JsonlSchema select_fields(const JsonlSchema& schema, std::span<const std::string> fields) {
   JsonlSchema part;
   for (std::size_t f = 0; f < schema.fields.size(); ++f)
-    if (std::ranges::find(fields, schema.fields[f].name) != fields.end()) append(part, field_view(schema, f));
+    if (std::ranges::find(fields, schema.fields[f].name) != fields.end())
+      append(part, schema_entry(schema, f));
   part.empty = part.fields.empty();
   return part;
 }
 
 JsonlSchema combine_disjoint_schemas(const JsonlSchema& a, const JsonlSchema& b) {
-  std::map<std::string, FieldView> fields;
+  std::map<std::string, SchemaEntry> fields;
   for (const JsonlSchema* const schema : {&a, &b})
     for (std::size_t f = 0; f < schema->fields.size(); ++f)
-      fields.emplace(schema->fields[f].name, field_view(*schema, f));
+      fields.emplace(schema->fields[f].name, schema_entry(*schema, f));
   JsonlSchema all;
   all.empty = a.empty && b.empty;
   for (auto& [name, field] : fields) append(all, std::move(field));

@@ -174,12 +174,12 @@ ReceivedSamples ReceivedSamples::parse_without_outlines(RequestBody body, const 
 std::optional<ReceivedSample> ReceivedSamples::make_received_sample(SampleOutline& outline,
                                                                     const JsonlSchema& schema) const {
   const bool has_versions = schema.has_field("versions");
-  const std::optional<std::int64_t> version = outline.least[has_versions ? 2 : 1];
-  const bool are_same = !schema.has_field("version") || outline.least[1] == version;
+  const std::optional<std::int64_t> version = outline.watched_values[has_versions ? 2 : 1];
+  const bool are_same = !schema.has_field("version") || outline.watched_values[1] == version;
   const bool is_named = !std::holds_alternative<std::monostate>(outline.uid);
-  if (!outline.least[0] || !version || !are_same || !is_named) return std::nullopt;
+  if (!outline.watched_values[0] || !version || !are_same || !is_named) return std::nullopt;
   return ReceivedSample{
-      {{std::move(outline.uid), *outline.least[0]}, outline.prompt, outline.response, *version, 0},
+      {{std::move(outline.uid), *outline.watched_values[0]}, outline.prompt, outline.response, *version, 0},
       body_.bytes().substr(static_cast<std::size_t>(outline.line.offset),
                            static_cast<std::size_t>(outline.line.bytes)),
       outline.line.number};

@@ -40,7 +40,7 @@ class IntegerField {
   void require_one_per_sample() const {
     if (are_integers_ && rule_of(kind_).is_per_sample()) return;
     reject_body(
-        "field '" + name_ + "' is " + form() + "; it must have one integer per sample",
+        "field '" + name_ + "' is " + describe_tensor() + "; it must have one integer per sample",
         "Send it as a tensor of integers with the shape [" + std::to_string(tensors_.num_samples()) + "]");
   }
   [[nodiscard]] bool is_one_per_token() const noexcept {
@@ -50,7 +50,7 @@ class IntegerField {
     return tensors_.file().read_integers(*tensor_, {0, tensors_.file().tensors()[*tensor_].rows()});
   }
   /// Describes the tensor, such as "F32 [3]".
-  [[nodiscard]] std::string form() const {
+  [[nodiscard]] std::string describe_tensor() const {
     const StoredTensor& tensor = tensors_.file().tensors()[*tensor_];
     return tensor.stored + " " + shape_text(tensor.shape);
   }
@@ -114,8 +114,8 @@ class BodyMaker {
     read(sample, lengths, place);
     const std::int64_t length = lengths.prompt + lengths.response;
     views_.clear();
-    counts_.clear();
-    counts_.reserve(rows_.size());
+    field_offsets_.clear();
+    field_offsets_.reserve(rows_.size());
     add_tokens(length);
     const std::vector<std::int64_t> offsets{0, length};
     const std::vector<std::int64_t> prompt{lengths.prompt};
@@ -191,15 +191,15 @@ class BodyMaker {
     shape.insert(shape.end(), field.trailing.begin(), field.trailing.end());
     add(field.name, field.dtype, std::move(shape), rows_[f + 1]);
     if (!is_counted(field.kind)) return;
-    counts_.push_back({0, num_rows_[f]});
-    add(offsets_name(field.name), DType::int64, {2}, std::as_bytes(std::span(counts_.back())));
+    field_offsets_.push_back({0, num_rows_[f]});
+    add(offsets_name(field.name), DType::int64, {2}, std::as_bytes(std::span(field_offsets_.back())));
   }
 
   const SampleTensors& tensors_;
   std::vector<std::vector<std::byte>> rows_;  // the latest sample's tokens, then its values of each field
   std::vector<std::int64_t> num_rows_;        // the latest sample's number of rows of each field
   std::vector<std::int32_t> small_tokens_;
-  std::vector<std::array<std::int64_t, 2>> counts_;
+  std::vector<std::array<std::int64_t, 2>> field_offsets_;
   std::vector<TensorView> views_;
   std::map<std::string, std::string> metadata_;
   std::uint32_t content_ = 0;
@@ -217,7 +217,7 @@ class Versions {
       : version_(tensors, "version"), versions_(tensors, "versions") {
     if (version_.is_present()) version_.require_one_per_sample();
     if (versions_.is_present() && !versions_.is_one_per_token()) {
-      reject_body("field 'versions' is " + versions_.form() +
+      reject_body("field 'versions' is " + versions_.describe_tensor() +
                       "; it must have one integer per token or response token",
                   "Send it as a tensor of integers with one axis");
     }

@@ -152,7 +152,7 @@ TensorStreamFields split_fields(const JsonlSchema& schema, std::span<const OpenS
     const bool is_sent =
         std::ranges::find(of_sample, schema.fields[f].name, &FieldSpec::name) != of_sample.end();
     if (is_sent) fields.sent.push_back(schema.fields[f]);
-    if (!is_sent) append(fields.added, field_view(schema, f));
+    if (!is_sent) append(fields.added, schema_entry(schema, f));
   }
   return fields;
 }

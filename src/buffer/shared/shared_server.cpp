@@ -63,7 +63,7 @@ class SharedServer::Impl {
                settings_.times) {
     const Lease::State state = lease_.state();
     if (state.is_held()) begin_term(state.value);
-    roles_ = std::thread([this, state] { follow_lease(state); });
+    lease_thread_ = std::thread([this, state] { follow_lease(state); });
   }
   ~Impl() { stop(); }
 
@@ -71,7 +71,7 @@ class SharedServer::Impl {
     if (is_stopping_.exchange(true)) return;
     if (const auto term = current_term()) term->stop();
     lease_.stop_and_release();
-    roles_.join();
+    lease_thread_.join();
     set_term(nullptr);
     forwarder_.stop();
     listener_.stop();
@@ -185,11 +185,12 @@ class SharedServer::Impl {
   Forwarder forwarder_;
   HttpListener listener_;
   Lease lease_;
-  std::string problem_;  // last error that try_begin_term() logged; accessed only by the thread `roles_`
+  std::string
+      problem_;  // last error that try_begin_term() logged; accessed only by the thread `lease_thread_`
   std::atomic<bool> is_stopping_ = false;
   mutable std::mutex mutex_;
   std::shared_ptr<const Term> term_;
-  std::thread roles_;
+  std::thread lease_thread_;
 };
 
 SharedServer::SharedServer(SharedServerSettings settings)

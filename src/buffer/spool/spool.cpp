@@ -67,7 +67,7 @@ std::string error_text(int error) {
 
 }  // namespace
 
-Spool::Spool(fs::path folder, LogLine say) : folder_(std::move(folder)), say_(std::move(say)) {
+Spool::Spool(fs::path folder, LogLine say) : folder_(std::move(folder)), log_(std::move(say)) {
   lock_folder();
 }
 
@@ -101,7 +101,7 @@ void Spool::lock_folder() {
     throw IoError(folder_.string(), "is a spool from which another process takes files",
                   "Give each job its own folder");
   }
-  say_(folder_.string() + " cannot be locked (" + error_text(error) +
+  log_(folder_.string() + " cannot be locked (" + error_text(error) +
        "): make sure that no other job takes files from it");
 }
 
@@ -138,7 +138,7 @@ std::vector<std::string> Spool::list_files() {
 
 void Spool::report_ignored(const std::string& name) {
   if (ignored_.size() >= max_ignored_names || !ignored_.insert(name).second) return;
-  say_((folder_ / printable(name)).string() +
+  log_((folder_ / printable(name)).string() +
        " is ignored: only files with these endings are taken: .jsonl, .jsonl.gz, .jsonl.zst or .safetensors");
 }
 
@@ -152,7 +152,7 @@ void Spool::process_folder() {
 bool Spool::process_file(const std::string& name) {
   try {
     if (!send_file(name)) return true;
-    said_.clear();
+    last_logged_.clear();
   } catch (const InputError& error) {
     reject_file(name, error.what());
     return true;
@@ -198,12 +198,12 @@ void Spool::reject_file(const std::string& name, const std::string& why) {
   fs::path aside = path.string() + spool_refused;
   for (int times = 2; fs::exists(aside); ++times)
     aside = path.string() + spool_refused + "-" + std::to_string(times);
-  say_(path.string() + " is rejected, and was renamed to " + aside.filename().string() + ": " + why);
+  log_(path.string() + " is rejected, and was renamed to " + aside.filename().string() + ": " + why);
   std::ofstream(aside.string() + ".txt") << why << '\n';
   std::error_code failure;
   fs::rename(path, aside, failure);
   if (!failure) return;
-  say_(path.string() + " cannot be renamed: " + failure.message());
+  log_(path.string() + " cannot be renamed: " + failure.message());
   done_.insert(name);
 }
 
@@ -223,8 +223,8 @@ bool Spool::remove_file(const std::string& name) {
 }
 
 void Spool::log_once(const std::string& line) {
-  if (line != said_) say_(line);
-  said_ = line;
+  if (line != last_logged_) log_(line);
+  last_logged_ = line;
 }
 
 }  // namespace evenkeel

@@ -61,11 +61,11 @@ class Spool {
 
   const std::filesystem::path folder_;
   std::optional<JobClient> server_;
-  const LogLine say_;
+  const LogLine log_;
   int lock_ = -1;
   std::set<std::string> done_;     // files that were sent or refused but could not be removed or renamed
   std::set<std::string> ignored_;  // names of ignored files that were already reported
-  std::string said_;               // last line logged by log_once(), which is not repeated
+  std::string last_logged_;        // last line logged by log_once(), which is not repeated
   mutable std::mutex mutex_;       // guards `is_stopping_`
   std::condition_variable stopped_;
   bool is_stopping_ = false;

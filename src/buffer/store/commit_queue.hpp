@@ -34,7 +34,7 @@ class CommitQueue {
   using Requests = std::vector<Request*>;
 
   /// Time between attempts to read the store again after a failed commit left its content unknown.
-  static constexpr std::chrono::seconds between_loads{1};
+  static constexpr std::chrono::seconds reload_interval{1};
 
   /// Callbacks, called by the queue's thread.
   struct Hooks {

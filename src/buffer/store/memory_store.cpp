@@ -73,9 +73,11 @@ class MemoryStore : public Store {
     return used_ + bytes_of_keys();
   }
   [[nodiscard]] std::int64_t capacity() const noexcept override { return capacity_; }
-  [[nodiscard]] std::int64_t cost_of(std::int64_t bytes) const noexcept override { return bytes + of_node; }
+  [[nodiscard]] std::int64_t cost_of(std::int64_t bytes) const noexcept override {
+    return bytes + entry_overhead;
+  }
   [[nodiscard]] std::int64_t cost_of_event(std::int64_t bytes) const noexcept override {
-    return cost_of(bytes) + of_keys;
+    return cost_of(bytes) + keys_reservation;
   }
   [[nodiscard]] std::string data_loss_risk() const override {
     return "all data is lost when this process ends";
@@ -83,11 +85,11 @@ class MemoryStore : public Store {
   [[nodiscard]] std::string name() const override { return memory_name; }
 
  private:
-  static constexpr std::int64_t of_node = 128;   // bytes of overhead per entry of a map
+  static constexpr std::int64_t entry_overhead = 128;  // bytes of overhead per entry of a map
   static constexpr std::int64_t times_kept = 2;  // copies in memory of a seen slot: here and in the ledger
   // Bytes reserved with each event for the SeenSlot entries (at most two) that remain once its sample is
   // trained or dropped.
-  static constexpr std::int64_t of_keys = 2 * times_kept * sizeof(stream::SeenSlot);
+  static constexpr std::int64_t keys_reservation = 2 * times_kept * sizeof(stream::SeenSlot);
 
   [[nodiscard]] static SharedBody make_shared_body(const StoreChange::Record& body) {
     if (body.keeper != nullptr) return {body.bytes, body.keeper};

@@ -46,10 +46,10 @@ std::string metrics_of(const ValueStatus& status) {
   return out;
 }
 
-class ValueAnswers final : public ServerCalls {
+class ValueCalls final : public ServerCalls {
  public:
-  ValueAnswers(std::shared_ptr<ValueStore> store, std::filesystem::path checkpoints)
-      : kept_(std::move(store)), store_(*kept_), checkpoints_(std::move(checkpoints)) {
+  ValueCalls(std::shared_ptr<ValueStore> store, std::filesystem::path checkpoints)
+      : owner_(std::move(store)), store_(*owner_), checkpoints_(std::move(checkpoints)) {
     add_post("/v1/values", [this](const Request&, Response& response, BodyReader& reader) {
       handle_put(response, reader);
     });
@@ -182,7 +182,7 @@ class ValueAnswers final : public ServerCalls {
     return folder / name;
   }
 
-  const std::shared_ptr<ValueStore> kept_;
+  const std::shared_ptr<ValueStore> owner_;
   ValueStore& store_;
   const std::filesystem::path checkpoints_;
 };
@@ -190,7 +190,7 @@ class ValueAnswers final : public ServerCalls {
 }  // namespace
 
 HttpAnswer make_answer_function(std::shared_ptr<ValueStore> store, const std::filesystem::path& checkpoints) {
-  auto answers = std::make_shared<ValueAnswers>(std::move(store), checkpoints);
+  auto answers = std::make_shared<ValueCalls>(std::move(store), checkpoints);
   return [answers](const Request& request, Response& response, BodyReader* body) {
     answers->answer_request(request, response, body);
   };

@@ -84,7 +84,7 @@ ValueStore::ValueStore(std::unique_ptr<Store> store)
 std::optional<ValueStore::Queue::Clock::time_point> ValueStore::next_load_time() const {
   const std::shared_lock lock(index_mutex_);
   if (!must_load_) return std::nullopt;
-  return Queue::Clock::now() + Queue::between_loads;
+  return Queue::Clock::now() + Queue::reload_interval;
 }
 
 ValueStore::~ValueStore() {

@@ -68,7 +68,7 @@ SampleRows sample_rows_of(const evenkeel_field& field, const std::string& where)
 }
 
 // Throws InputError if a field of an uncounted kind has offsets or ranges.
-void require_no_samples(const evenkeel_field& field, FieldKind kind, const std::string& where) {
+void require_no_offsets(const evenkeel_field& field, FieldKind kind, const std::string& where) {
   if (field.offsets == nullptr && field.ranges == nullptr && field.num_samples == 0) return;
   throw InputError(
       where, "is of kind " + std::string(name_of(kind)) + ", whose number of rows follows from the samples",
@@ -99,7 +99,7 @@ CheckedField check_field(const evenkeel_field* field) {
   if (is_counted(spec.kind)) {
     result.samples = sample_rows_of(*field, where);
   } else {
-    require_no_samples(*field, spec.kind, where);
+    require_no_offsets(*field, spec.kind, where);
   }
   return result;
 }

@@ -28,7 +28,7 @@ struct evenkeel_samples {
   // only in evenkeel_field::is_shared.
   mutable evenkeel::RaggedBatch batch;
   // First error of adding a field or reported by evenkeel_samples_fail(); thrown by make_borrowing_batch().
-  std::optional<evenkeel::ErrorReport> wrong;
+  std::optional<evenkeel::ErrorReport> first_error;
 };
 
 struct evenkeel_step {
@@ -40,7 +40,7 @@ struct evenkeel_step {
 struct evenkeel_results {
   evenkeel::StepResults results;
   // First error of a put or reported by evenkeel_results_fail(); thrown when results are collected.
-  std::optional<evenkeel::ErrorReport> wrong;
+  std::optional<evenkeel::ErrorReport> first_error;
 };
 
 struct evenkeel_ranks {

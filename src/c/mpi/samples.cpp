@@ -12,7 +12,7 @@
 namespace evenkeel::c {
 
 RaggedBatch make_borrowing_batch(const evenkeel_samples& samples) {
-  if (samples.wrong) throw_error(*samples.wrong);
+  if (samples.first_error) throw_error(*samples.first_error);
   RaggedBatch& batch = samples.batch;
   RaggedBatch same({batch.samples().begin(), batch.samples().end()});
   for (Column& column : batch.fields()) same.add_field(column.make_borrowing_copy());
@@ -65,7 +65,7 @@ evenkeel_status evenkeel_samples_add(evenkeel_samples* samples, const evenkeel_f
       CheckedField made = check_field(field);
       samples->batch.add_field(copy_field(std::move(made), field->rows, samples->batch));
     } catch (...) {
-      if (!samples->wrong) samples->wrong = current_exception_report();
+      if (!samples->first_error) samples->first_error = current_exception_report();
       throw;
     }
   });
@@ -75,7 +75,7 @@ evenkeel_status evenkeel_samples_fail(evenkeel_samples* samples, evenkeel_status
   return run_guarded([&] {
     require(samples, "samples");
     ErrorReport report = report_of_status(status);
-    if (!samples->wrong) samples->wrong = std::move(report);
+    if (!samples->first_error) samples->first_error = std::move(report);
   });
 }
 

@@ -88,7 +88,7 @@ evenkeel_status collect_results(const evenkeel_service* service, const evenkeel_
     const auto check_arguments = [&] {
       require(samples, "samples");
       require(step, "step");
-      if (results != nullptr && results->wrong) throw_error(*results->wrong);
+      if (results != nullptr && results->first_error) throw_error(*results->first_error);
       made = std::make_unique<evenkeel_samples>();
     };
     if (const std::optional<ErrorReport> error = try_locally(check_arguments)) {

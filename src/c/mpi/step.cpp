@@ -195,16 +195,16 @@ evenkeel_status evenkeel_results_put(evenkeel_results* results, int64_t micro_ba
                                      const evenkeel_field* field) {
   return run_guarded([&] {
     require(results, "results");
-    if (!results->wrong) {
+    if (!results->first_error) {
       try {
         put_result(results->results, micro_batch, field);
       } catch (...) {
-        results->wrong = current_exception_report();
+        results->first_error = current_exception_report();
         throw;
       }
-      results->wrong = results->results.error();
+      results->first_error = results->results.error();
     }
-    if (results->wrong) throw_error(*results->wrong);
+    if (results->first_error) throw_error(*results->first_error);
   });
 }
 
@@ -212,7 +212,7 @@ evenkeel_status evenkeel_results_fail(evenkeel_results* results, evenkeel_status
   return run_guarded([&] {
     require(results, "results");
     ErrorReport report = report_of_status(status);
-    if (!results->wrong) results->wrong = std::move(report);
+    if (!results->first_error) results->first_error = std::move(report);
   });
 }
 

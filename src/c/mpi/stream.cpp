@@ -12,7 +12,7 @@ namespace evenkeel::c {
 namespace {
 
 // Starts making the steps of a stream. Collective.
-void make_steps(evenkeel_stream& stream) {
+void start_steps(evenkeel_stream& stream) {
   stream.samples->resume_waiting();
   const auto reader = [&stream](std::int64_t step) { return stream.samples->read(step); };
   stream.steps.emplace(stream.service->steps(reader, stream.samples->num_steps(), stream.profile));
@@ -53,7 +53,7 @@ evenkeel_status evenkeel_stream_next(evenkeel_stream* stream, evenkeel_step** st
   return run_guarded_over_mpi([&] {
     if (step != nullptr) *step = nullptr;
     require(stream, "stream");
-    if (!stream->steps) make_steps(*stream);
+    if (!stream->steps) start_steps(*stream);
     std::optional<Step> next = stream->steps->next();
     require(step, "step");
     if (next) *step = abort_if_out_of_memory([&] { return new evenkeel_step{*std::move(next), {}}; });

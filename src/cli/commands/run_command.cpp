@@ -33,9 +33,9 @@ struct RunOptions : JobSettings {
 };
 
 /// Shows a job's progress on rank 0: log lines, a progress bar, and the report.
-class ShownJob final : public JobObserver {
+class JobDisplay final : public JobObserver {
  public:
-  explicit ShownJob(ProgressStyle style) : style_(style) {}
+  explicit JobDisplay(ProgressStyle style) : style_(style) {}
 
   /// Starts publishing metrics, on rank 0, before the run begins.
   void start_metrics(const PrometheusSettings& settings) {
@@ -85,7 +85,7 @@ class ShownJob final : public JobObserver {
 
 int run_job(const RunOptions& options, JobWatchdog& watchdog) {
   const boost::mpi::communicator world;
-  ShownJob shown(options.progress);
+  JobDisplay shown(options.progress);
   // Declared outside the try block, so that the handler runs before ~Job. ~Job waits for the other ranks, but
   // a rank that fails on its own must abort them instead.
   std::optional<Job> job;

@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The existing files of one output of a run.
-struct Found {
+struct FoundFiles {
   std::int64_t files = 0;
   std::set<std::string> steps;
   /// Files of a dump, by step and by the folder of each rank in that step.
@@ -54,13 +54,13 @@ fs::path step_of(const fs::path& within) {
   return {};
 }
 
-std::map<RunOutput, Found> find_files(const fs::path& folder, const RunLayout& layout) {
-  std::map<RunOutput, Found> found;
+std::map<RunOutput, FoundFiles> find_files(const fs::path& folder, const RunLayout& layout) {
+  std::map<RunOutput, FoundFiles> found;
   visit_run_entries(folder, layout, [&](const RunEntry& entry) {
     if (entry.kind != RunEntry::Kind::file) return true;
     const fs::path within = entry.path.lexically_relative(folder);
     const std::string name = within.filename().string();
-    Found& output = found[output_of(name)];
+    FoundFiles& output = found[output_of(name)];
     ++output.files;
     const fs::path step = step_of(within);
     if (step.empty()) return true;
@@ -73,7 +73,7 @@ std::map<RunOutput, Found> find_files(const fs::path& folder, const RunLayout& l
 }
 
 /// Returns the name of the first step without any file; empty if every step has a file.
-std::string missing_step(const Found& found, std::int64_t first, std::int64_t steps) {
+std::string missing_step(const FoundFiles& found, std::int64_t first, std::int64_t steps) {
   for (std::int64_t step = first; step < steps; ++step) {
     std::string name = fmt::format("step-{:06}", step);
     if (!found.steps.contains(name)) return name;
@@ -84,7 +84,7 @@ std::string missing_step(const Found& found, std::int64_t first, std::int64_t st
 /// Returns the first missing file of a dump: a micro-batch of a step that one rank has but another rank does
 /// not have. Empty if there is no such file. If ranks have different numbers of micro-batches (mesh.cp:
 /// flexible, micro_batch.equal_counts: auto), the run may never have written this file.
-std::string missing_micro_batch(const Found& found) {
+std::string missing_micro_batch(const FoundFiles& found) {
   std::set<fs::path> ranks;
   for (const auto& [step, of_step] : found.ranks) {
     for (const auto& [rank, files] : of_step) ranks.insert(rank);
@@ -110,7 +110,8 @@ std::string text_of(std::span<const Line> lines) {
   return std::move(text).text();
 }
 
-std::optional<Line> describe_file_difference(const RunMarker& marker, RunOutput output, const Found& found) {
+std::optional<Line> describe_file_difference(const RunMarker& marker, RunOutput output,
+                                             const FoundFiles& found) {
   const std::int64_t written = marker.files.at(output);
   if (found.files == written) return std::nullopt;
   if (found.files > written) {
@@ -130,7 +131,7 @@ std::string state_text(const fs::path& folder, const RunMarker& marker) {
   return "incomplete: the run did not finish";
 }
 
-std::string files_text(RunOutput output, const Found& found) {
+std::string files_text(RunOutput output, const FoundFiles& found) {
   std::string files = format_plain_count(found.files, "file");
   if (!has_steps(output)) return files;
   return format_plain_count(std::ssize(found.steps), "step") + ", " + files;
@@ -174,7 +175,7 @@ std::string describe_run_folder(const fs::path& folder) {
                                               marker->configuration)}};
   if (!marker->profiles.empty())
     lines.emplace_back("profiles", fmt::to_string(fmt::join(marker->profiles, ", ")));
-  std::map<RunOutput, Found> found = find_files(folder, marker->layout());
+  std::map<RunOutput, FoundFiles> found = find_files(folder, marker->layout());
   std::vector<Line> gaps;
   for (const auto& [output, files] : marker->files) {
     lines.emplace_back(name_of(output), files_text(output, found[output]));

@@ -21,7 +21,7 @@ namespace evenkeel::cli {
 namespace {
 
 /// A micro-batch, and the number of its wave, which is -1 if there are no waves.
-struct Numbered {
+struct NumberedMicroBatch {
   const MicroBatchPlan* micro_batch = nullptr;
   std::int64_t wave = -1;
 };
@@ -35,22 +35,22 @@ class NumberedMicroBatches {
       add(plan.ranks[r], DpRank{static_cast<int>(r)}, in_waves);
   }
 
-  [[nodiscard]] const std::vector<Numbered>& all() const noexcept { return all_; }
+  [[nodiscard]] const std::vector<NumberedMicroBatch>& all() const noexcept { return all_; }
   [[nodiscard]] const std::vector<std::vector<std::size_t>>& indices_by_rank() const noexcept {
-    return of_ranks_;
+    return indices_by_rank_;
   }
 
  private:
   using Group = std::pair<int, int>;
 
   void add(const DpRankPlan& rank, DpRank number, bool in_waves) {
-    std::vector<std::size_t>& own = of_ranks_.emplace_back();
+    std::vector<std::size_t>& own = indices_by_rank_.emplace_back();
     std::map<Group, std::size_t> seen;
     for (std::size_t at = 0; at < rank.micro_batches.size(); ++at) {
       const MicroBatchPlan& m = rank.micro_batches[at];
       if (m.empty()) continue;
       const Group group{m.context.first.value(), m.context.size};
-      std::vector<std::size_t>& of_group = of_groups_[group];
+      std::vector<std::size_t>& of_group = indices_by_group_[group];
       if (m.is_led_by(number)) {
         of_group.push_back(all_.size());
         all_.push_back({&m, in_waves ? static_cast<std::int64_t>(at) : -1});
@@ -59,12 +59,12 @@ class NumberedMicroBatches {
     }
   }
 
-  std::vector<Numbered> all_;
-  std::map<Group, std::vector<std::size_t>> of_groups_;
-  std::vector<std::vector<std::size_t>> of_ranks_;
+  std::vector<NumberedMicroBatch> all_;
+  std::map<Group, std::vector<std::size_t>> indices_by_group_;
+  std::vector<std::vector<std::size_t>> indices_by_rank_;
 };
 
-nlohmann::json json_of(const LengthTable& table, const Numbered& numbered) {
+nlohmann::json json_of(const LengthTable& table, const NumberedMicroBatch& numbered) {
   const MicroBatchPlan& m = *numbered.micro_batch;
   nlohmann::json samples = nlohmann::json::array();
   for (const EntryId entry : m.entries) samples.push_back(table[entry].shape.id.value());
@@ -84,7 +84,7 @@ struct SizeTotals {
 
 std::map<int, SizeTotals> totals_by_size(const LengthTable& table, const NumberedMicroBatches& numbered) {
   std::map<int, SizeTotals> sizes;
-  for (const Numbered& each : numbered.all()) {
+  for (const NumberedMicroBatch& each : numbered.all()) {
     SizeTotals& of_size = sizes[each.micro_batch->context.size];
     ++of_size.micro_batches;
     of_size.samples += std::ssize(each.micro_batch->entries);
@@ -170,7 +170,7 @@ nlohmann::json flexible_json(const StepProblem& problem, const StepPlan& plan, d
   const bool ranks_meet_at_micro_batches = strategy_of(problem.settings).ranks_meet_at_micro_batches();
   const NumberedMicroBatches numbered(plan, ranks_meet_at_micro_batches);
   nlohmann::json micro_batches = nlohmann::json::array();
-  for (const Numbered& each : numbered.all()) micro_batches.push_back(json_of(problem.table, each));
+  for (const NumberedMicroBatch& each : numbered.all()) micro_batches.push_back(json_of(problem.table, each));
   nlohmann::json json = {{"data_ranks", problem.settings.dp},
                          {"meet", ranks_meet_at_micro_batches ? "micro_batch" : "step"},
                          {"num_micro_batches", plan.num_micro_batches()},

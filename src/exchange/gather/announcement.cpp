@@ -40,13 +40,13 @@ Announcements announce(const Communicator& comm, Announcement mine, const CallKe
   Announcements all(comm.size());
   if (error) mine.count = failed;
   mine.call = call.words;
-  comm.all_gather<Announcement>(mine, all.of_ranks);
-  const auto first = std::ranges::find(all.of_ranks, failed, &Announcement::count);
-  if (first != all.of_ranks.end())
-    fail_with_report_of(comm, static_cast<int>(first - all.of_ranks.begin()), error);
-  const auto differs = [&](const Announcement& other) { return other.call != all.of_ranks.front().call; };
-  if (std::ranges::any_of(all.of_ranks, differs)) throw_different_calls(comm, call, all.of_ranks);
-  std::ranges::transform(all.of_ranks, all.digests.begin(), &Announcement::fields);
+  comm.all_gather<Announcement>(mine, all.by_rank);
+  const auto first = std::ranges::find(all.by_rank, failed, &Announcement::count);
+  if (first != all.by_rank.end())
+    fail_with_report_of(comm, static_cast<int>(first - all.by_rank.begin()), error);
+  const auto differs = [&](const Announcement& other) { return other.call != all.by_rank.front().call; };
+  if (std::ranges::any_of(all.by_rank, differs)) throw_different_calls(comm, call, all.by_rank);
+  std::ranges::transform(all.by_rank, all.digests.begin(), &Announcement::fields);
   return all;
 }
 

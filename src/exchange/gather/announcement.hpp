@@ -40,9 +40,9 @@ struct Announcement {
 /// Announcements of all ranks, by rank.
 struct Announcements {
   explicit Announcements(int ranks)
-      : of_ranks(static_cast<std::size_t>(ranks)), digests(static_cast<std::size_t>(ranks)) {}
+      : by_rank(static_cast<std::size_t>(ranks)), digests(static_cast<std::size_t>(ranks)) {}
 
-  std::vector<Announcement> of_ranks;
+  std::vector<Announcement> by_rank;
   std::vector<FieldDigest> digests;
 };
 

@@ -59,8 +59,8 @@ GatheredLengths gather_lengths(const Communicator& comm, std::span<const SampleS
   gathered.fields = std::move(own).agree(comm, all.digests);
 
   std::vector<std::int64_t> counts;
-  std::ranges::transform(all.of_ranks, std::back_inserter(counts), &Announcement::count);
-  const RankLists lists(counts, "samples of one step");
+  std::ranges::transform(all.by_rank, std::back_inserter(counts), &Announcement::count);
+  const GatherLayout lists(counts, "samples of one step");
   std::vector<LengthEntry> entries(lists.total);
   gather_values<LengthEntry>(comm, lists, my_entries, entries);
   if constexpr (copies_received_entries) entries = std::vector<LengthEntry>(entries);

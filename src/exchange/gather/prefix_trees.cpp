@@ -20,7 +20,7 @@ class TreeBuilder {
   TreeBuilder(const Communicator& comm, const LengthTable& table, const RaggedBatch& mine,
               std::span<const std::vector<EntryId>> groups, std::int64_t ahead)
       : comm_(comm), table_(table), mine_(mine), groups_(groups), ahead_(ahead) {
-    if (mine.find(segment_ids_field) != nullptr) told_ = token_keys(mine, ahead);
+    if (mine.find(segment_ids_field) != nullptr) declared_keys_ = token_keys(mine, ahead);
   }
 
   /// Lists the data to send and receive, and allocates memory for samples of other owners. Local.
@@ -70,7 +70,8 @@ class TreeBuilder {
   [[nodiscard]] WorldRank me() const { return WorldRank{comm_.rank()}; }
   [[nodiscard]] Tokens own_tokens(EntryId entry) const {
     const RowRange rows = mine_.rows_of(FieldKind::token, table_[entry].owner_index);
-    const Tokens all = told_ ? Tokens(*told_) : mine_.at(input_ids_field).values<std::int64_t>();
+    const Tokens all =
+        declared_keys_ ? Tokens(*declared_keys_) : mine_.at(input_ids_field).values<std::int64_t>();
     return all.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size()));
   }
   [[nodiscard]] Tokens tokens_of(EntryId entry) const {
@@ -85,7 +86,7 @@ class TreeBuilder {
   const RaggedBatch& mine_;
   std::span<const std::vector<EntryId>> groups_;
   std::int64_t ahead_;
-  std::optional<std::vector<std::int64_t>> told_;
+  std::optional<std::vector<std::int64_t>> declared_keys_;
   std::unordered_map<EntryId, std::vector<std::int64_t>> received_;
   std::vector<BlockList> sends_;
   std::vector<BlockList> receives_;

@@ -165,8 +165,8 @@ class CutGather {
 
 /// Returns the layout of a gather in which each owner sends `words_per_sample` words for each of its samples.
 /// `what` names the words in errors.
-RankLists make_rank_lists(const LengthTable& table, int ranks, std::int64_t words_per_sample,
-                          std::string_view what) {
+GatherLayout make_gather_layout(const LengthTable& table, int ranks, std::int64_t words_per_sample,
+                                std::string_view what) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(ranks));
   for (const LengthEntry& entry : table.entries()) counts[entry.owner.index()] += words_per_sample;
   return {counts, what};
@@ -179,8 +179,8 @@ std::vector<RowCounts> gather_row_counts(const Communicator& comm, const LengthT
                                          const NamedFields& settings) {
   const int words = words_per_sample(fields, settings);
   if (words == 0) return {};
-  const RankLists lists =
-      make_rank_lists(table, comm.size(), words, "numbers of rows of the samples of one step");
+  const GatherLayout lists =
+      make_gather_layout(table, comm.size(), words, "numbers of rows of the samples of one step");
   std::optional<CountGather> way;
   run_together(comm, [&] { way.emplace(table, WorldRank{comm.rank()}, fields, settings, mine); });
   gather_values<std::int64_t>(comm, lists, way->mine, way->all);
@@ -207,8 +207,8 @@ std::vector<FieldSums> gather_field_sums(const Communicator& comm, const LengthT
   const auto is_named = [&](const FieldSpec& field) { return names.contains(field.name); };
   const std::int64_t named = std::ranges::count_if(fields, is_named);
   if (named == 0) return {};
-  const RankLists lists =
-      make_rank_lists(table, comm.size(), named, "sums of a field over the samples of one step");
+  const GatherLayout lists =
+      make_gather_layout(table, comm.size(), named, "sums of a field over the samples of one step");
   // An owner's sums are ordered by field, then by sample.
   std::vector<std::int64_t> own;
   std::vector<FieldSums> sums;

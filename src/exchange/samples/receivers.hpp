@@ -20,9 +20,10 @@ namespace evenkeel {
 class Receivers {
  public:
   Receivers(const Mesh& mesh, const StepTransfer& step)
-      : grid_(mesh.grid()), step_(step), of_place_(node_receivers(grid_, mesh.nodes())) {
+      : grid_(mesh.grid()), step_(step), place_receivers_(node_receivers(grid_, mesh.nodes())) {
     const auto is_for_one_stage = [](const CarriedField& field) { return field.stage.has_value(); };
-    if (std::ranges::any_of(step.fields, is_for_one_stage)) of_stage_ = stage_receivers(grid_, mesh.nodes());
+    if (std::ranges::any_of(step.fields, is_for_one_stage))
+      stage_receivers_ = stage_receivers(grid_, mesh.nodes());
   }
 
   /// Returns the fields that owners send to `receiver` on behalf of `rank`, in transfer order. `rank` and
@@ -31,28 +32,30 @@ class Receivers {
     std::vector<FieldTransfer> fields = fields_sent_to(step_, grid_.point_of(WorldRank{rank}), grid_.sizes());
     std::erase_if(fields, [&](const FieldTransfer& field) {
       const bool is_for_one_stage = step_.fields[field.source].stage.has_value();
-      return (is_for_one_stage ? of_stage_ : of_place_)[static_cast<std::size_t>(rank)] != receiver;
+      return (is_for_one_stage ? stage_receivers_ : place_receivers_)[static_cast<std::size_t>(rank)] !=
+             receiver;
     });
     return fields;
   }
   /// Returns whether owners send any field to the rank, for the rank itself or for others.
   [[nodiscard]] bool is_receiver(int rank) const {
     return receives_place_fields(rank) ||
-           (!of_stage_.empty() && of_stage_[static_cast<std::size_t>(rank)] == rank);
+           (!stage_receivers_.empty() && stage_receivers_[static_cast<std::size_t>(rank)] == rank);
   }
   /// Returns whether owners send the fields of the rank's place (dp, cp) directly to the rank. Otherwise, it
   /// gets them through another rank of its node. If ranks of the place share tensors, only the rank that
   /// receives the fields derives further fields, and lends them to the others.
   [[nodiscard]] bool receives_place_fields(int rank) const {
-    return of_place_[static_cast<std::size_t>(rank)] == rank;
+    return place_receivers_[static_cast<std::size_t>(rank)] == rank;
   }
 
  private:
   const Grid& grid_;
   const StepTransfer& step_;
   // For each world rank, the rank on its node that receives on its behalf.
-  std::vector<int> of_place_;  // for the fields that are not for one pipeline stage alone
-  std::vector<int> of_stage_;  // for the fields of one stage (CarriedField::stage); empty if there are none
+  std::vector<int> place_receivers_;  // for the fields that are not for one pipeline stage alone
+  std::vector<int>
+      stage_receivers_;  // for the fields of one stage (CarriedField::stage); empty if there are none
 };
 
 /// The model-parallel ranks of this rank's place that are on this rank's node, including this rank.

@@ -65,7 +65,7 @@ class Consumer {
       if (!rule_of(fields_[f].moved_as).is_per_token()) continue;
       const std::int64_t before = blocks.bytes();
       side_.add_segment(segment, columns_[f], blocks, views_[f]);
-      if (fields_[f].with_halo) side_.add_halo(segment, halos_, blocks);
+      if (fields_[f].needs_halo) side_.add_halo(segment, halos_, blocks);
       received_[f] += blocks.bytes() - before;
     }
   }
@@ -112,7 +112,7 @@ class Consumer {
   void add_field_blocks(const FieldTransfer& field, std::size_t m, BlockList& blocks) const {
     const Column& column = *std::as_const(packed_[m]).find(field.spec.name);
     blocks.add(column.row(0), column.rows(), column.row_bytes(), view_of(field));
-    if (!field.with_halo) return;
+    if (!field.needs_halo) return;
     blocks.add(std::as_bytes(std::span(halos_[m])).data(), halos_[m].size() * sizeof(std::int64_t));
   }
 
@@ -152,7 +152,7 @@ class Sender {
       if (!rule_of(fields_[f].moved_as).is_per_token()) continue;
       EVENKEEL_PRECONDITION(cheap, sources_[f] != nullptr, fields_[f].spec.name);
       side_.add_segment(segment, rank, *sources_[f], blocks, views_[f]);
-      if (fields_[f].with_halo) side_.add_halo(segment, rank, *sources_[f], blocks);
+      if (fields_[f].needs_halo) side_.add_halo(segment, rank, *sources_[f], blocks);
     }
   }
   void add_sample(EntryId entry, CpRank rank, BlockList& blocks) const {
@@ -283,17 +283,17 @@ class RunningExchange {
         work_(work),
         values_(mesh, step) {
     prepare_place(options);
-    to_all_.emplace(mesh.world(), sends_, receives_, options, work_.is_skipping_parts());
-    to_all_->agree(work_.error());
+    world_exchange_.emplace(mesh.world(), sends_, receives_, options, work_.is_skipping_parts());
+    world_exchange_->agree(work_.error());
   }
 
   /// Collective. Throws only if communication fails; other errors go to `work`.
   ExchangedSamples run() {
-    const MessageTraffic traffic = to_all_->run();
-    work_.add(to_all_->error());
-    if (to_peers_) {
-      to_peers_->run();
-      work_.add(to_peers_->error());
+    const MessageTraffic traffic = world_exchange_->run();
+    work_.add(world_exchange_->error());
+    if (peer_exchange_) {
+      peer_exchange_->run();
+      work_.add(peer_exchange_->error());
     }
     work_([&] {
       if (consumer_ && !borrows_derived_fields()) consumer_->derive();
@@ -303,9 +303,9 @@ class RunningExchange {
       share_columns(mesh_.model_parallel_on_node(), *shared_memory_, loan.lender, chosen, packed_, work_);
     }
     if (step_.shares_equal) exchange_values();
-    moved_.volume.forwarded = traffic.forwarded;
-    moved_.volume.messages = traffic.between_nodes;
-    return {std::move(packed_), std::move(moved_)};
+    figures_.volume.forwarded = traffic.forwarded;
+    figures_.volume.messages = traffic.between_nodes;
+    return {std::move(packed_), std::move(figures_)};
   }
 
  private:
@@ -322,8 +322,8 @@ class RunningExchange {
     // reports these errors to every rank.
     if (copies_to_peers()) {
       work_.run_always([&] {
-        to_peers_.emplace(peers, copies_.sends, copies_.receives, options, work_.is_skipping_parts());
-        to_peers_->agree(work_.error());
+        peer_exchange_.emplace(peers, copies_.sends, copies_.receives, options, work_.is_skipping_parts());
+        peer_exchange_->agree(work_.error());
       });
     }
     if (step_.shares_equal) work_.run_always([&] { values_.agree(options, work_); });
@@ -344,12 +344,12 @@ class RunningExchange {
     consumer_.emplace(mesh_, step_, frame_, std::move(received), packed_, std::move(to_derive));
     prepare_sends(outgoing_plan);
     receives_ = incoming_blocks(mesh_, outgoing_plan, *consumer_);
-    consumer_->add_received_volumes(moved_.volumes);
+    consumer_->add_received_volumes(figures_.volumes);
     if (step_.shares_equal) prepare_values();
     record_sent_bytes();
     if (copies_to_peers()) {
-      copies_.add(*peers_, *consumer_, moved_.volumes);
-      moved_.volume.copied += total_bytes(copies_.receives);
+      copies_.add(*peers_, *consumer_, figures_.volumes);
+      figures_.volume.copied += total_bytes(copies_.receives);
     }
     if (shared_memory_ != nullptr) prepare_loans();
   }
@@ -357,9 +357,9 @@ class RunningExchange {
   /// Creates the columns of the fields that this rank receives from owners or copies from peers. Returns the
   /// columns to derive, by micro-batch.
   std::vector<DerivedColumns> lay_out_tensors(std::span<const FieldTransfer> received) {
-    const std::vector<FieldTransfer> of_place = fields_sent_to(step_, mesh_.here(), mesh_.grid().sizes());
+    const std::vector<FieldTransfer> place_fields = fields_sent_to(step_, mesh_.here(), mesh_.grid().sizes());
     const std::vector<FieldSpec> brought = delivered_fields(step_.fields);
-    const OwnTensors own{shared_memory_ != nullptr ? received : of_place, of_place, brought,
+    const OwnTensors own{shared_memory_ != nullptr ? received : place_fields, place_fields, brought,
                          !borrows_derived_fields()};
     packed_.clear();
     std::vector<DerivedColumns> derived;
@@ -374,21 +374,21 @@ class RunningExchange {
   /// incoming_blocks() replaces.
   void prepare_sends(const SampleTransfers& outgoing_plan) {
     for (const CarriedField& field : step_.fields)
-      add_volume(moved_.volumes, {field.name(), is_field_changed(field), 0, 0});
+      add_volume(figures_.volumes, {field.name(), is_field_changed(field), 0, 0});
     sends_ = outgoing_blocks(mesh_, step_, frame_, *receivers_, outgoing_plan);
     receives_.resize(sends_.size());
   }
 
   void record_sent_bytes() {
-    moved_.volume += volume_of(mesh_, sends_);
-    add_bytes(sends_, moved_.bytes_to);
+    figures_.volume += volume_of(mesh_, sends_);
+    add_bytes(sends_, figures_.bytes_to);
   }
 
   /// Adds the values that are stored once per node to `sends_` and `receives_`, and counts their bytes.
   void prepare_values() {
     values_.prepare(sends_, receives_);
-    moved_.volume.copied += values_.copied_bytes();
-    values_.add_to(moved_.volumes);
+    figures_.volume.copied += values_.copied_bytes();
+    values_.add_to(figures_.volumes);
   }
 
   /// Columns that one peer receives from owners or derives itself, and lends to the other peers. Used if
@@ -424,7 +424,7 @@ class RunningExchange {
   const StepTransfer& step_;
   DerivedFieldSettings derived_;
   std::vector<PackedMicroBatch> packed_;
-  ExchangeFigures moved_;
+  ExchangeFigures figures_;
   TransferFrame frame_;
   GuardedWork& work_;
   ValueExchange values_;
@@ -436,8 +436,8 @@ class RunningExchange {
   std::vector<BlockList> sends_;
   std::vector<BlockList> receives_;
   PeerCopies copies_;
-  std::optional<PreparedExchange> to_peers_;
-  std::optional<PreparedExchange> to_all_;
+  std::optional<PreparedExchange> peer_exchange_;
+  std::optional<PreparedExchange> world_exchange_;
 };
 
 }  // namespace

@@ -101,10 +101,10 @@ void add_columns(const StepTransfer& step, std::span<const FieldTransfer> fields
 void add_borrowed_columns(const StepTransfer& step, const OwnTensors& own, const PackedMicroBatch& m,
                           const MicroBatchPlan& plan, const DerivedFieldSettings& options,
                           std::vector<ColumnDescription>& columns) {
-  std::vector<ColumnDescription> of_place = pending_columns(step, own.of_place, m, plan);
-  const DerivedColumns derived(m, of_place, own.brought, options);
-  of_place.insert(of_place.end(), derived.columns().begin(), derived.columns().end());
-  for (ColumnDescription& column : of_place)
+  std::vector<ColumnDescription> place_fields = pending_columns(step, own.place_fields, m, plan);
+  const DerivedColumns derived(m, place_fields, own.brought, options);
+  place_fields.insert(place_fields.end(), derived.columns().begin(), derived.columns().end());
+  for (ColumnDescription& column : place_fields)
     if (find(columns, column.spec.name) == nullptr) columns.push_back(std::move(column));
 }
 
@@ -129,7 +129,7 @@ DerivedColumns add_tensors(const StepTransfer& step, const OwnTensors& own, cons
   columns.insert(columns.end(), made_here.begin(), made_here.end());
   // Include borrowed columns, since the loss weights for borrowed masks are computed here.
   std::vector<ColumnDescription> all = columns;
-  if (own.fields.size() != own.of_place.size() || !own.derives)
+  if (own.fields.size() != own.place_fields.size() || !own.derives)
     add_borrowed_columns(step, own, m, plan, options, all);
   for (ColumnDescription& weights : pending_weights(all, options.predict_ahead))
     columns.push_back(std::move(weights));

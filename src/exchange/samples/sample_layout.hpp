@@ -18,7 +18,7 @@ struct OwnTensors {
   std::span<const FieldTransfer> fields;  ///< fields for which the rank has its own columns
   /// All fields that the rank's place gets from owners, including fields whose columns peers lend to the
   /// rank.
-  std::span<const FieldTransfer> of_place;
+  std::span<const FieldTransfer> place_fields;
   std::span<const FieldSpec> brought;  ///< all fields that samples supply, for any place
   bool derives = true;                 ///< whether the rank derives fields itself; if not, a peer lends them
 };

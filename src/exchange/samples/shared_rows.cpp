@@ -56,9 +56,9 @@ class SharedRows {
       : table_(table),
         assignment_(assignment),
         fields_(fields),
-        samples_(static_cast<std::size_t>(assignment.segments.size())) {
+        num_samples_(static_cast<std::size_t>(assignment.segments.size())) {
     for (const EntryId entry : ids_below<EntryId>(table.size()))
-      for (const SegmentId segment : assignment.segments.path_of(entry)) ++samples_[segment.index()];
+      for (const SegmentId segment : assignment.segments.path_of(entry)) ++num_samples_[segment.index()];
   }
 
   [[nodiscard]] std::vector<std::uint64_t> hashes(const RaggedBatch& mine, WorldRank rank) const {
@@ -79,7 +79,7 @@ class SharedRows {
       EntryId entry{-1};
       std::uint64_t hash = 0;
     };
-    std::vector<First> firsts(samples_.size() * fields_.size());
+    std::vector<First> firsts(num_samples_.size() * fields_.size());
     for_each_shared_segment([&](EntryId entry, SegmentId segment, std::size_t f) {
       const std::uint64_t hash = hashes.values[next[table_[entry].owner.index()]++];
       First& first = firsts[segment.index() * fields_.size() + f];
@@ -93,7 +93,7 @@ class SharedRows {
   void for_each_shared_segment(Use use) const {
     for (const EntryId entry : ids_below<EntryId>(table_.size())) {
       for (const SegmentId segment : assignment_.segments.path_of(entry)) {
-        if (samples_[segment.index()] < 2) continue;
+        if (num_samples_[segment.index()] < 2) continue;
         for (std::size_t f = 0; f < fields_.size(); ++f) use(entry, segment, f);
       }
     }
@@ -122,7 +122,7 @@ class SharedRows {
   const LengthTable& table_;
   const StepAssignment& assignment_;
   std::span<const CarriedField> fields_;
-  std::vector<std::int64_t> samples_;  // number of samples per segment
+  std::vector<std::int64_t> num_samples_;  // number of samples per segment
 };
 
 }  // namespace

@@ -134,7 +134,7 @@ bool is_name_taken(const std::filesystem::path& path) {
   return std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
 }
 
-AppendedFile::AppendedFile(std::filesystem::path path, std::int64_t kept) : path_(std::move(path)) {
+AppendOnlyFile::AppendOnlyFile(std::filesystem::path path, std::int64_t kept) : path_(std::move(path)) {
   // With O_NONBLOCK, opening a pipe without a reader fails instead of waiting for one.
   descriptor_ =
       ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
@@ -149,11 +149,11 @@ AppendedFile::AppendedFile(std::filesystem::path path, std::int64_t kept) : path
   throw system_error(path_.string(), "cannot be resized to " + std::to_string(kept) + " bytes", reason);
 }
 
-AppendedFile::~AppendedFile() {
+AppendOnlyFile::~AppendOnlyFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-void AppendedFile::append(std::string_view text) {
+void AppendOnlyFile::append(std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor_, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
@@ -162,11 +162,11 @@ void AppendedFile::append(std::string_view text) {
   }
 }
 
-void AppendedFile::close() {
+void AppendOnlyFile::close() {
   if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot be written");
 }
 
-void AppendedFile::fail(const char* what) const {
+void AppendOnlyFile::fail(const char* what) const {
   throw system_error(path_.string(), what, errno);
 }
 

@@ -55,15 +55,15 @@ void write_text_file_durably(const std::filesystem::path& path, std::string_view
 /// a whole, unless the write fails, or the program or the machine crashes during it.
 ///
 /// Every error is an IoError naming the file and the reason.
-class AppendedFile {
+class AppendOnlyFile {
  public:
   /// Truncates an existing file to its first `kept` bytes, or creates the file. A shorter file is extended
   /// with zeros. Throws if the path exists and is not a regular file; symbolic links are also
   /// rejected.
-  explicit AppendedFile(std::filesystem::path path, std::int64_t kept = 0);
-  ~AppendedFile();
-  AppendedFile(const AppendedFile&) = delete;
-  AppendedFile& operator=(const AppendedFile&) = delete;
+  explicit AppendOnlyFile(std::filesystem::path path, std::int64_t kept = 0);
+  ~AppendOnlyFile();
+  AppendOnlyFile(const AppendOnlyFile&) = delete;
+  AppendOnlyFile& operator=(const AppendOnlyFile&) = delete;
 
   void append(std::string_view text);
   /// Closes the file. Throws if the system could not write all content. Call this only once, at the end.

@@ -49,8 +49,8 @@ class PackedBytes {
   std::int64_t read_ = 0;
 };
 
-constexpr const char* is_whole_gzip = "Check with gzip -t that this is a complete gzip file";
-constexpr const char* is_whole_zstd = "Check with zstd -t that this is a complete zstd file";
+constexpr const char* check_gzip_hint = "Check with gzip -t that this is a complete gzip file";
+constexpr const char* check_zstd_hint = "Check with zstd -t that this is a complete zstd file";
 
 /// Decompression state of zlib for gzip files, including the pointers to its input and output.
 class Inflation {
@@ -93,11 +93,11 @@ void unpack_gzip(const InputFile& file, const std::function<void(std::span<const
     const std::int64_t place = packed.bytes_read() - static_cast<std::int64_t>(stream.avail_in);
     if (status == Z_MEM_ERROR) throw std::bad_alloc();
     if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
-      packed.fail(place, stream.msg != nullptr ? stream.msg : "it is damaged", is_whole_gzip);
+      packed.fail(place, stream.msg != nullptr ? stream.msg : "it is damaged", check_gzip_hint);
     take(std::span(out).first(out.size() - stream.avail_out));
     in_member = status != Z_STREAM_END;
   }
-  if (in_member) packed.fail(packed.bytes_read(), "it ends too early", is_whole_gzip);
+  if (in_member) packed.fail(packed.bytes_read(), "it ends too early", check_gzip_hint);
 }
 
 struct FreeStream {
@@ -124,14 +124,14 @@ void unpack_zstd(const InputFile& file, const std::function<void(std::span<const
       const ZSTD_ErrorCode code = ZSTD_getErrorCode(wanted);
       if (code == ZSTD_error_memory_allocation) throw std::bad_alloc();
       const bool is_wide = code == ZSTD_error_frameParameter_windowTooLarge;
-      packed.fail(packed.bytes_read() - static_cast<std::int64_t>(in.size - in.pos),
-                  ZSTD_getErrorName(wanted),
-                  is_wide ? "Compress it with zstd without --long, or with --long=27 at most" : is_whole_zstd);
+      packed.fail(
+          packed.bytes_read() - static_cast<std::int64_t>(in.size - in.pos), ZSTD_getErrorName(wanted),
+          is_wide ? "Compress it with zstd without --long, or with --long=27 at most" : check_zstd_hint);
     }
     take(std::span(out).first(room.pos));
     is_full = room.pos == room.size && wanted != 0;
   }
-  if (wanted != 0) packed.fail(packed.bytes_read(), "it ends too early", is_whole_zstd);
+  if (wanted != 0) packed.fail(packed.bytes_read(), "it ends too early", check_zstd_hint);
 }
 
 }  // namespace

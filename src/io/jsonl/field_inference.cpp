@@ -21,11 +21,11 @@ constexpr const char* one_shape_hint = "Give all rows the same shape";
 /// Returns a field for a list of `rows` rows: of kind token if this is the sample's number of tokens, or of
 /// kind response_token if it is the number of response tokens. If both fit, the kind is token and `kind_open`
 /// is set. Returns nullopt if neither fits.
-std::optional<FieldView> list_field(const RolloutLine& rollout, std::int64_t rows) {
+std::optional<SchemaEntry> list_field(const RolloutLine& rollout, std::int64_t rows) {
   const bool token = rows == rollout.prompt_tokens + rollout.response_tokens;
   const bool response = rows == rollout.response_tokens;
   if (!token && !response) return std::nullopt;
-  FieldView field;
+  SchemaEntry field;
   field.spec.kind = token ? FieldKind::token : FieldKind::response_token;
   field.kind_open = token && response;
   return field;
@@ -43,9 +43,9 @@ std::optional<FieldView> list_field(const RolloutLine& rollout, std::int64_t row
 
 /// Returns the field for a list with `rows` rows and a declared format. Throws InputError with the text
 /// `found` and this hint if `rows` is neither the number of tokens nor the number of response tokens.
-FieldView declared_list_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
-                              std::int64_t rows, const std::string& found, std::string hint) {
-  std::optional<FieldView> field = list_field(rollout, rows);
+SchemaEntry declared_list_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
+                                std::int64_t rows, const std::string& found, std::string hint) {
+  std::optional<SchemaEntry> field = list_field(rollout, rows);
   if (!field) reject_row_count(line, rollout, found, std::move(hint));
   field->spec.name = name;
   field->origin = {line.ref.number, line.ref.number, line.ref.number};
@@ -81,7 +81,7 @@ void require_exact_integers(const JsonLine& line, const std::string& field, cons
 }
 
 /// Sets the properties of a field that follow from the elements of its value.
-void set_element_properties(const JsonLine& line, const Survey& survey, FieldView& field) {
+void set_element_properties(const JsonLine& line, const Survey& survey, SchemaEntry& field) {
   field.spec.dtype = survey.dtype.value_or(DType::float32);
   field.element_open = !survey.dtype;
   if (survey.has_wide_integers) field.wide_integer = line.ref.number;
@@ -111,9 +111,9 @@ void require_elements(const JsonLine& line, const std::string& field, const Surv
 
 /// Returns the field for a value whose declared format is text, bytes or rows. Throws InputError if the value
 /// does not have this format.
-FieldView counted_field(const JsonLine& line, const std::string& name, LineFormat format,
-                        const element& value) {
-  FieldView field;
+SchemaEntry counted_field(const JsonLine& line, const std::string& name, LineFormat format,
+                          const element& value) {
+  SchemaEntry field;
   field.spec = {name, DType::uint8, format == LineFormat::text ? FieldKind::text : FieldKind::bytes, {}};
   field.origin = {line.ref.number, line.ref.number, line.ref.number};
   const std::string words = "field '" + name + "' (" + std::string(name_of(format)) + ")";
@@ -133,23 +133,23 @@ FieldView counted_field(const JsonLine& line, const std::string& name, LineForma
   return field;
 }
 
-FieldView axes_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
-                     const element& value) {
+SchemaEntry axes_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
+                       const element& value) {
   const std::string words = "field '" + name + "' (axes)";
   const Survey survey = value.is_array() ? survey_numbers(line, words, value) : Survey{};
   const bool has_lists = survey.dimensions.size() == 2 && survey.dimensions[0] > 0;
   if (!has_lists) line.fail(words + " is " + text_of(value) + "; it must have one list of numbers per axis");
   const std::int64_t rows = survey.dimensions[1];
-  FieldView field = declared_list_field(line, rollout, name, rows,
-                                        words + " has " + format_plain_count(rows, "number") + " per axis",
-                                        "Give each axis one number per token or response token");
+  SchemaEntry field = declared_list_field(line, rollout, name, rows,
+                                          words + " has " + format_plain_count(rows, "number") + " per axis",
+                                          "Give each axis one number per token or response token");
   set_element_properties(line, survey, field);
   if (survey.dtype) field.spec.trailing = {survey.dimensions[0]};
   return field;
 }
 
-FieldView runs_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
-                     const element& value) {
+SchemaEntry runs_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
+                       const element& value) {
   const std::string words = "field '" + name + "' (runs)";
   std::int64_t rows = 0;
   Survey survey;
@@ -161,7 +161,7 @@ FieldView runs_field(const JsonLine& line, const RolloutLine& rollout, const std
     line.fail(words + " " + describe_invalid_runs(value));
   if (survey.mixed) line.fail(words + " mixes booleans and numbers", one_type_hint);
   require_exact_integers(line, words, survey);
-  FieldView field = declared_list_field(
+  SchemaEntry field = declared_list_field(
       line, rollout, name, rows, words + " has counts that add up to " + std::to_string(rows),
       "Make the counts add up to the number of tokens or of response tokens");
   set_element_properties(line, survey, field);
@@ -169,8 +169,8 @@ FieldView runs_field(const JsonLine& line, const RolloutLine& rollout, const std
 }
 
 /// Returns the field for a value with a declared format.
-FieldView declared_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
-                         LineFormat format, const element& value) {
+SchemaEntry declared_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
+                           LineFormat format, const element& value) {
   if (format == LineFormat::axes) return axes_field(line, rollout, name, value);
   if (format == LineFormat::runs) return runs_field(line, rollout, name, value);
   return counted_field(line, name, format, value);
@@ -242,7 +242,7 @@ Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std
   require_exact_integers(line, "field '" + name + "'", survey);
   require_elements(line, "field '" + name + "'", survey);
 
-  std::optional<FieldView> field;
+  std::optional<SchemaEntry> field;
   if (survey.dimensions.empty()) {
     field.emplace().spec.kind = FieldKind::sample;
   } else {
@@ -266,7 +266,7 @@ Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std
 }
 
 void append(JsonlSchema& schema, const std::string& name, Inferred inferred) {
-  if (auto* field = std::get_if<FieldView>(&inferred)) return append(schema, std::move(*field));
+  if (auto* field = std::get_if<SchemaEntry>(&inferred)) return append(schema, std::move(*field));
   schema.ignored.emplace(name, std::get<std::set<SkipReason>>(std::move(inferred)));
 }
 

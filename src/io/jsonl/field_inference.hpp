@@ -40,7 +40,7 @@ struct Survey {
 };
 
 /// Result of inferring a field from a value: the field, or the reasons why the value does not form one.
-using Inferred = std::variant<FieldView, std::set<SkipReason>>;
+using Inferred = std::variant<SchemaEntry, std::set<SkipReason>>;
 
 /// Infers the field `name` from its value in one line. Uses only the token counts of `rollout`. Throws
 /// InputError at the line if the value is malformed.

@@ -91,9 +91,9 @@ OtherClasses classify_other_characters(const char* block) noexcept {
 #endif
 
 /// Shifts bits by one position, toward later bytes. Carries the last bit of a block to the next block.
-class Shifted {
+class CarryShift {
  public:
-  explicit Shifted(bool first = false) noexcept : carry_(first ? 1 : 0) {}
+  explicit CarryShift(bool first = false) noexcept : carry_(first ? 1 : 0) {}
   Bits operator()(Bits bits) noexcept {
     const Bits moved = bits << 1U | carry_;
     carry_ = bits >> 63U;
@@ -201,13 +201,13 @@ class ListScan {
   }
 
   Bits behind_comma_ = 0;
-  Shifted after_comma_{true};
-  Shifted after_space_;
-  Shifted after_sign_;
-  Shifted after_point_;
-  Shifted after_exponent_;
-  Shifted after_power_sign_;
-  Shifted after_zero_;
+  CarryShift after_comma_{true};
+  CarryShift after_space_;
+  CarryShift after_sign_;
+  CarryShift after_point_;
+  CarryShift after_exponent_;
+  CarryShift after_power_sign_;
+  CarryShift after_zero_;
   Runs whole_runs_;
   Runs fraction_runs_;
   Runs power_runs_;

@@ -202,7 +202,7 @@ class GrowingColumn {
     const std::int64_t begin = rows_;
     rows_ += rows;
     if (is_counted(spec_.kind)) counts_.push_back(rows);
-    if (rows_ > column_.rows()) column_.resize(share < telling_share ? rows_ : expected_rows(share));
+    if (rows_ > column_.rows()) column_.resize(share < estimation_threshold ? rows_ : expected_rows(share));
     return column_.row(begin);
   }
 
@@ -213,7 +213,7 @@ class GrowingColumn {
   }
 
  private:
-  static constexpr double telling_share = 1.0 / 16;
+  static constexpr double estimation_threshold = 1.0 / 16;
   static constexpr double slack = 1.02;
 
   [[nodiscard]] std::int64_t expected_rows(double share) const {

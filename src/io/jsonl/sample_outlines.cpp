@@ -230,7 +230,7 @@ class Outliner {
     if (twice != values_.end()) throw NotPlain{};
     SampleOutline& sample = out_.samples.emplace_back();
     sample.line = ref;
-    sample.least.resize(watched_.size());
+    sample.watched_values.resize(watched_.size());
     sample.prompt = num_tokens_of(prompt_key);
     sample.response = num_tokens_of(response_key);
     sample.uid = uid();
@@ -286,8 +286,9 @@ class Outliner {
                  SampleOutline& sample) {
     const auto watched = std::ranges::find(watched_, value.key);
     std::optional<std::int64_t>* const least =
-        watched == watched_.end() ? nullptr
-                                  : &sample.least[static_cast<std::size_t>(watched - watched_.begin())];
+        watched == watched_.end()
+            ? nullptr
+            : &sample.watched_values[static_cast<std::size_t>(watched - watched_.begin())];
     const bool is_told = declared_.contains(value.key);
     Survey survey;
     if (!is_told && value.is_text) {
@@ -308,7 +309,7 @@ class Outliner {
   Inferred infer_parsed(const JsonLine& line, const RolloutLine& rollout, const element& value,
                         std::optional<std::int64_t>* least) const {
     Inferred inferred = infer_field(line, rollout, name_, value, declared_);
-    if (std::holds_alternative<FieldView>(inferred) && !are_within_range(value)) throw NotPlain{};
+    if (std::holds_alternative<SchemaEntry>(inferred) && !are_within_range(value)) throw NotPlain{};
     if (least == nullptr) return inferred;
     if (std::int64_t number = 0; !value.get(number)) *least = number;
     for_each_run(value, [&](const element& of_run, std::int64_t count) {

@@ -21,7 +21,7 @@ struct SampleOutline {
   /// One entry per field name in `watched` (see outline_samples()), in order: the field's value if it is an
   /// integer; the minimum value if it is a list of runs; nullopt if the field is missing or has another
   /// value.
-  std::vector<std::optional<std::int64_t>> least;
+  std::vector<std::optional<std::int64_t>> watched_values;
 };
 
 struct SampleOutlines {

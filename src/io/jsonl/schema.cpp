@@ -55,13 +55,13 @@ std::int64_t deciding_line(bool a_shows, std::int64_t a, bool b_shows, std::int6
   return std::min(a, b);
 }
 
-Claim make_kind_claim(const FieldView& field) {
+Claim make_kind_claim(const SchemaEntry& field) {
   return {"is a " + std::string(name_of(field.spec.kind)) + " field", field.origin.kind};
 }
 
 /// Merges the kinds of both fields into `merged`. Throws InputError if they are incompatible.
-void merge_kinds(const FieldView& a, const FieldView& b, const LineNames& names, FieldView& merged) {
-  const auto can_be = [](const FieldView& field, FieldKind kind) {
+void merge_kinds(const SchemaEntry& a, const SchemaEntry& b, const LineNames& names, SchemaEntry& merged) {
+  const auto can_be = [](const SchemaEntry& field, FieldKind kind) {
     return field.spec.kind == kind || (field.kind_open && rule_of(kind).is_cut());
   };
   const FieldKind kind = a.kind_open ? b.spec.kind : a.spec.kind;
@@ -75,9 +75,9 @@ void merge_kinds(const FieldView& a, const FieldView& b, const LineNames& names,
 }
 
 /// Throws InputError if the merged dtype is float32 and would round an integer of either field.
-void require_exact_integers(const FieldView& a, const FieldView& b, const LineNames& names) {
+void require_exact_integers(const SchemaEntry& a, const SchemaEntry& b, const LineNames& names) {
   for (const auto* sides : {&a, &b}) {
-    const FieldView& real = sides == &a ? b : a;
+    const SchemaEntry& real = sides == &a ? b : a;
     if (!sides->wide_integer || real.spec.dtype != DType::float32) continue;
     throw InputError(names.where(std::max(*sides->wide_integer, real.origin.dtype)),
                      "field '" + a.spec.name + "' has an integer that float32 would round in " +
@@ -89,10 +89,10 @@ void require_exact_integers(const FieldView& a, const FieldView& b, const LineNa
 
 /// Merges the dtypes and trailing dimensions of both fields into `merged`. Throws InputError if they are
 /// incompatible. Precondition: `element_open` is equal in both fields.
-void merge_dtypes_and_shapes(const FieldView& a, const FieldView& b, const LineNames& names,
-                             FieldView& merged) {
+void merge_dtypes_and_shapes(const SchemaEntry& a, const SchemaEntry& b, const LineNames& names,
+                             SchemaEntry& merged) {
   if (a.spec.trailing != b.spec.trailing) {
-    const auto shape = [](const FieldView& field) {
+    const auto shape = [](const SchemaEntry& field) {
       return Claim{"has rows of shape " + shape_text(field.spec.trailing), field.origin.trailing};
     };
     const bool in_order = a.spec.trailing < b.spec.trailing;
@@ -112,13 +112,13 @@ void merge_dtypes_and_shapes(const FieldView& a, const FieldView& b, const LineN
 }
 
 /// Merges the entries of two schemas for one field.
-FieldView merge(const FieldView& a, const FieldView& b, const LineNames& names) {
-  FieldView merged = a;
+SchemaEntry merge(const SchemaEntry& a, const SchemaEntry& b, const LineNames& names) {
+  SchemaEntry merged = a;
   if (b.wide_integer)
     merged.wide_integer = std::min(a.wide_integer.value_or(*b.wide_integer), *b.wide_integer);
   merge_kinds(a, b, names, merged);
   if (a.element_open != b.element_open) {
-    const FieldView& seen = a.element_open ? b : a;
+    const SchemaEntry& seen = a.element_open ? b : a;
     merged.spec.dtype = seen.spec.dtype;
     merged.spec.trailing = seen.spec.trailing;
     merged.element_open = false;
@@ -162,7 +162,7 @@ void require_declared_fields(const JsonlSchema& schema, const DeclaredFormats& d
   }
 }
 
-void append(JsonlSchema& schema, FieldView field) {
+void append(JsonlSchema& schema, SchemaEntry field) {
   if (field.kind_open) schema.kind_open.insert(field.spec.name);
   if (field.element_open) schema.element_open.insert(field.spec.name);
   if (field.wide_integer) schema.wide_integers.emplace(field.spec.name, *field.wide_integer);
@@ -170,10 +170,10 @@ void append(JsonlSchema& schema, FieldView field) {
   schema.origins.push_back(field.origin);
 }
 
-FieldView field_view(const JsonlSchema& schema, std::size_t index) {
+SchemaEntry schema_entry(const JsonlSchema& schema, std::size_t index) {
   const FieldSpec& spec = schema.fields[index];
-  FieldView field{spec, schema.origins[index], schema.kind_open.contains(spec.name),
-                  schema.element_open.contains(spec.name)};
+  SchemaEntry field{spec, schema.origins[index], schema.kind_open.contains(spec.name),
+                    schema.element_open.contains(spec.name)};
   if (const auto wide = schema.wide_integers.find(spec.name); wide != schema.wide_integers.end())
     field.wide_integer = wide->second;
   return field;
@@ -201,10 +201,11 @@ JsonlSchema merge(const JsonlSchema& a, const JsonlSchema& b, const LineNames& n
       const std::string element = has.fields[i].dtype == DType::boolean ? "boolean" : "number";
       const bool elements = !is_counted(has.fields[i].kind);
       throw_conflict(
-          names, has.fields[i].name, {elements ? "holds " + element + "s" : "is present", has.origins[i].kind},
+          names, has.fields[i].name,
+          {elements ? "holds " + element + "s" : "is present", has.origins[i].kind},
           {elements ? "is missing, empty or not a " + element : "is missing", (in_a ? b : a).first_line});
     }
-    append(merged, merge(field_view(a, i), field_view(b, i), names));
+    append(merged, merge(schema_entry(a, i), schema_entry(b, i), names));
   }
   return merged;
 }

@@ -119,7 +119,7 @@ void require_declared_fields(const JsonlSchema& schema, const DeclaredFormats& d
 [[nodiscard]] std::string undecided_fields(const JsonlSchema& schema);
 
 /// One entry of a schema: a field and its open properties.
-struct FieldView {
+struct SchemaEntry {
   FieldSpec spec;
   FieldOrigin origin;
   bool kind_open = false;
@@ -129,9 +129,9 @@ struct FieldView {
 };
 
 /// Appends an entry. Call this in ascending order of the fields' names.
-void append(JsonlSchema& schema, FieldView field);
+void append(JsonlSchema& schema, SchemaEntry field);
 
-[[nodiscard]] FieldView field_view(const JsonlSchema& schema, std::size_t index);
+[[nodiscard]] SchemaEntry schema_entry(const JsonlSchema& schema, std::size_t index);
 
 /// Returns the dtype of a field with elements of both dtypes: float32 for int64 and float32, or nullopt if
 /// only one is bool. Precondition: both are bool, int64 or float32.

@@ -12,11 +12,11 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::size_t sequences_a_block = 64;
+constexpr std::size_t sequences_per_block = 64;
 // Maximum number of runs in one read. The data of one read should remain in the cache until it is widened to
 // 64 bits.
-constexpr std::size_t runs_a_read = 16;
-constexpr std::int64_t numbers_a_read = std::int64_t{1} << 17;  // 1 MiB of 64-bit numbers
+constexpr std::size_t runs_per_read = 16;
+constexpr std::int64_t numbers_per_read = std::int64_t{1} << 17;  // 1 MiB of 64-bit numbers
 constexpr std::int64_t length_bytes = sizeof(std::int32_t);
 constexpr std::int64_t offset_bytes = sizeof(std::int64_t);
 
@@ -35,10 +35,10 @@ T number_at(const InputFile& file, std::int64_t offset) {
 /// Reads `count` 64-bit numbers that start at `offset`, and calls act(i, number) for each of them in order.
 template <typename Act>
 void for_each_number(const InputFile& file, std::int64_t offset, std::int64_t count, Act&& act) {
-  std::vector<std::int64_t> numbers(static_cast<std::size_t>(std::min(count, numbers_a_read)));
-  for (std::int64_t first = 0; first < count; first += numbers_a_read) {
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(std::min(count, numbers_per_read)));
+  for (std::int64_t first = 0; first < count; first += numbers_per_read) {
     const std::span<std::int64_t> part =
-        std::span(numbers).first(static_cast<std::size_t>(std::min(count - first, numbers_a_read)));
+        std::span(numbers).first(static_cast<std::size_t>(std::min(count - first, numbers_per_read)));
     file.read(as_chars(part), offset + first * offset_bytes);
     for (std::size_t i = 0; i < part.size(); ++i) act(first + static_cast<std::int64_t>(i), part[i]);
   }
@@ -176,12 +176,12 @@ void IndexedDataset::read_counts() {
 
 void IndexedDataset::read_lengths() {
   index_.read(as_chars(std::span(lengths_)), indexed_dataset::header_bytes);
-  block_starts_.reserve(lengths_.size() / sequences_a_block + 2);
+  block_starts_.reserve(lengths_.size() / sequences_per_block + 2);
   const auto element = static_cast<std::int64_t>(size_of(dtype_));
   const std::int64_t capacity = data_.size() / element;
   std::int64_t tokens = 0;
   for (std::size_t i = 0; i < lengths_.size(); ++i) {
-    if (i % sequences_a_block == 0) block_starts_.push_back(tokens);
+    if (i % sequences_per_block == 0) block_starts_.push_back(tokens);
     const std::int64_t length = lengths_[i];
     const auto place = [&] {
       const auto offset = indexed_dataset::header_bytes + static_cast<std::int64_t>(i) * length_bytes;
@@ -254,10 +254,10 @@ std::int64_t IndexedDataset::num_tokens() const noexcept {
 
 std::int64_t IndexedDataset::token_offset_of(std::int64_t sequence) const noexcept {
   const auto index = static_cast<std::size_t>(sequence);
-  const std::size_t block = index / sequences_a_block;
+  const std::size_t block = index / sequences_per_block;
   if (index == lengths_.size()) return block_starts_.back();
   std::int64_t token = block_starts_[block];
-  for (std::size_t i = block * sequences_a_block; i < index; ++i) token += lengths_[i];
+  for (std::size_t i = block * sequences_per_block; i < index; ++i) token += lengths_[i];
   return token;
 }
 
@@ -286,11 +286,11 @@ bool IndexedDataset::read_tokens(std::span<const RowRange> runs, std::span<std::
   }
   const auto element = size_of(dtype_);
   bool has_negative = false;
-  for (std::size_t first = 0; first < runs.size(); first += runs_a_read) {
+  for (std::size_t first = 0; first < runs.size(); first += runs_per_read) {
     const std::span<const RowRange> together =
-        runs.subspan(first, std::min(runs_a_read, runs.size() - first));
-    std::array<InputFile::Piece, runs_a_read> pieces;
-    std::array<std::span<std::int64_t>, runs_a_read> tokens;
+        runs.subspan(first, std::min(runs_per_read, runs.size() - first));
+    std::array<InputFile::Piece, runs_per_read> pieces;
+    std::array<std::span<std::int64_t>, runs_per_read> tokens;
     for (std::size_t i = 0; i < together.size(); ++i) {
       const auto count = static_cast<std::size_t>(tokens_in(together[i]));
       tokens[i] = out.first(count);

@@ -36,7 +36,8 @@ std::vector<FieldKind> SampleTensors::possible_kinds(const StoredTensor& tensor)
   if (tensor.shape.size() == 1) return {FieldKind::sample};
   const std::int64_t columns = tensor.shape[1];
   // A response mask has one value per response token, even if the mask is as wide as the tokens.
-  if (columns == width_ && tensor.name == tensor_names::response_mask && !told_.contains(tensor.name))
+  if (columns == width_ && tensor.name == tensor_names::response_mask &&
+      !declared_kinds_.contains(tensor.name))
     return {FieldKind::response_token};
   if (columns == width_) kinds.push_back(FieldKind::token);
   // A tensor with one column fewer than the tokens has values for all tokens except the first one.
@@ -61,7 +62,7 @@ void SampleTensors::add_field(std::size_t tensor) {
     return;
   }
   std::vector<FieldKind> kinds = possible_kinds(stored);
-  if (const auto declared = told_.find(stored.name); declared != told_.end()) {
+  if (const auto declared = declared_kinds_.find(stored.name); declared != declared_kinds_.end()) {
     const FieldRule& rule = rule_of(declared->second);
     const auto has_matching_rows = [&](FieldKind kind) { return rule_of(kind).rows_per == rule.rows_per; };
     // In a padded file, a tensor with one row per sample may happen to have as many columns as the tokens.
@@ -118,8 +119,8 @@ bool SampleTensors::defines_samples(std::size_t tensor) const {
 /// tensor is named after the field, with a suffix, and has one more integer than there are samples.
 std::optional<std::size_t> SampleTensors::offsets_of_field(std::size_t tensor) const {
   const std::string& name = at(tensor).name;
-  const auto kind = told_.find(name);
-  const bool is_told = kind != told_.end() && is_counted(kind->second);
+  const auto kind = declared_kinds_.find(name);
+  const bool is_told = kind != declared_kinds_.end() && is_counted(kind->second);
   const auto offsets = file_->find(offsets_name(name));
   const bool has_offsets = offsets && !defines_samples(*offsets) && file_->has_integers(*offsets) &&
                            at(*offsets).shape == std::vector{num_samples_ + 1};
@@ -131,7 +132,8 @@ std::optional<std::size_t> SampleTensors::offsets_of_field(std::size_t tensor) c
   }
   if (!has_offsets || at(tensor).shape.empty()) return std::nullopt;
   if (is_told) return offsets;
-  const bool is_told_otherwise = kind != told_.end() || told_.contains(offsets_name(name));
+  const bool is_told_otherwise =
+      kind != declared_kinds_.end() || declared_kinds_.contains(offsets_name(name));
   return is_told_otherwise ? std::nullopt : offsets;
 }
 
@@ -161,8 +163,8 @@ SampleRows SampleTensors::sample_rows_from_offsets(std::size_t offsets, std::siz
 
 void SampleTensors::add_counted_field(std::size_t tensor, std::size_t offsets) {
   const StoredTensor& stored = at(tensor);
-  const auto declared = told_.find(stored.name);
-  Field field{tensor, declared == told_.end() ? FieldKind::rows : declared->second, 0, 0,
+  const auto declared = declared_kinds_.find(stored.name);
+  Field field{tensor, declared == declared_kinds_.end() ? FieldKind::rows : declared->second, 0, 0,
               sample_rows_from_offsets(offsets, tensor)};
   FieldSpec spec{stored.name, *stored.dtype, field.kind, {stored.shape.begin() + 1, stored.shape.end()}};
   field.row_bytes = spec.row_bytes();
@@ -172,7 +174,7 @@ void SampleTensors::add_counted_field(std::size_t tensor, std::size_t offsets) {
 
 void SampleTensors::find_fields() {
   namespace names = tensor_names;
-  told_ = parse_kinds(declared_kinds_text(*file_));
+  declared_kinds_ = parse_kinds(declared_kinds_text(*file_));
   std::vector<std::size_t> order(file_->tensors().size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::sort(order, {}, [&](std::size_t i) -> const std::string& { return at(i).name; });

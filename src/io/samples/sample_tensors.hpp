@@ -172,7 +172,7 @@ class SampleTensors {
   // Mask whose first set column in each sample is the beginning of the response; nullopt if it is not needed.
   std::optional<std::size_t> response_begins_;
   std::int64_t response_rows_ = 0;  // total number of response tokens of ragged samples
-  FieldKinds told_;                 // kinds of fields that the file declares, by name
+  FieldKinds declared_kinds_;       // kinds of fields that the file declares, by name
   std::vector<Field> fields_;       // one per field, in the order of specs_
   std::vector<FieldSpec> specs_;
   std::vector<std::pair<std::string, std::string>> left_out_;

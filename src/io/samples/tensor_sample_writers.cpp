@@ -25,7 +25,7 @@ class KeptUids {
   /// otherwise, throws InputError.
   void add(std::span<const SampleShape> samples, std::span<const Uid> uids, bool any_room) {
     for (std::size_t i = 0; i < uids.size() && !are_lost_; ++i) {
-      const std::string why = reason_not_storable(uids[i]);
+      const std::string why = rejection_reason(uids[i]);
       if (why.empty()) {
         keep(uids[i]);
         continue;
@@ -55,7 +55,7 @@ class KeptUids {
     return words[kind];
   }
 
-  [[nodiscard]] std::string reason_not_storable(const Uid& uid) const {
+  [[nodiscard]] std::string rejection_reason(const Uid& uid) const {
     if (std::holds_alternative<std::uint64_t>(uid))
       return std::to_string(std::get<std::uint64_t>(uid)) + " is not an int64";
     if (!kind_ || *kind_ == uid.index()) return {};

@@ -45,9 +45,9 @@ std::vector<std::int64_t> values_of(const Ids& ids) {
 }
 
 /// The tensors of a dump other than the fields, kept while the dump is written.
-class Structure {
+class StructureTensors {
  public:
-  explicit Structure(const PackedMicroBatch& micro_batch)
+  explicit StructureTensors(const PackedMicroBatch& micro_batch)
       : micro_batch_(micro_batch),
         samples_(values_of(micro_batch.samples | std::views::transform(&SampleShape::id))) {
     if (!micro_batch.shared) return;
@@ -154,7 +154,7 @@ void describe_micro_batch(const Step& step, std::size_t number, DumpSchema& sche
 
 void dump_micro_batch(const std::filesystem::path& file, const PackedMicroBatch& micro_batch,
                       double loss_weight, Metadata metadata) {
-  const Structure structure(micro_batch);
+  const StructureTensors structure(micro_batch);
   std::vector<TensorView> tensors = structure.tensors();
   std::list<Column> unfolded;  // copies of columns in which samples share rows, since files repeat the rows
   for (const Column& field : micro_batch.fields) {

@@ -60,8 +60,8 @@ OutputFolders::OutputFolders(const boost::mpi::communicator& world, OutputReques
   }
   {
     const Waiting waiting("MPI_Allgather");
-    boost::mpi::all_gather(world_, is_written_here(RunOutput::dump) ? answers_.at(RunOutput::dump) : -1,
-                           of_dump_);
+    boost::mpi::all_gather(world_, is_written_here(RunOutput::dump) ? managers_.at(RunOutput::dump) : -1,
+                           dump_managers_);
   }
   run_together(world_, [&] {
     for (RunFolder& folder : folders_) folder.clear_and_mark_running();
@@ -79,11 +79,11 @@ void OutputFolders::complete(std::int64_t steps) {
   }
   std::int64_t of_mine = 0;
   for (std::size_t rank = 0; rank < dumped.size(); ++rank)
-    of_mine += of_dump_[rank] == world_.rank() ? dumped[rank] : 0;
+    of_mine += dump_managers_[rank] == world_.rank() ? dumped[rank] : 0;
   run_together(world_, [&] {
     for (RunFolder& folder : folders_) {
       std::map<RunOutput, std::int64_t> files;
-      for (const auto& [output, place] : mine_) {
+      for (const auto& [output, place] : managed_) {
         if (place == &folder) files[output] = output == RunOutput::dump ? of_mine : written_[output];
       }
       folder.complete(steps, files);
@@ -97,10 +97,10 @@ bool OutputFolders::is_written_here(RunOutput output) const {
 
 // Returns whether this run has prepared the folder that this rank sees at the requested path.
 bool OutputFolders::find_manager(RunOutput output) {
-  if (!is_written_here(output) || answers_.contains(output)) return true;
+  if (!is_written_here(output) || managers_.contains(output)) return true;
   const std::optional<RunIdentity> holder = read_lock_identity(request_.folders.at(output));
   if (!holder || holder->run != marker_.by.run) return false;
-  answers_[output] = holder->rank;
+  managers_[output] = holder->rank;
   return true;
 }
 
@@ -111,7 +111,7 @@ bool OutputFolders::find_all_managers() {
 
 void OutputFolders::prepare_missing() {
   for (const auto& [output, path] : request_.folders) {
-    if (is_written_here(output) && !answers_.contains(output)) claim_folder(output);
+    if (is_written_here(output) && !managers_.contains(output)) claim_folder(output);
   }
   require_separate_folders();
   for (RunFolder& folder : folders_) folder.require_free(request_.overwrite);
@@ -128,19 +128,19 @@ void OutputFolders::claim_folder(RunOutput output) {
     folders_.pop_front();
   } else if (!folder.lock()) {
     folders_.pop_front();
-    answers_[output] = read_lock_identity(request_.folders.at(output)).value_or(marker_.by).rank;
+    managers_[output] = read_lock_identity(request_.folders.at(output)).value_or(marker_.by).rank;
     return;
   }
   place->add(output);
-  mine_[output] = place;
-  answers_[output] = world_.rank();
+  managed_[output] = place;
+  managers_[output] = world_.rank();
 }
 
 // Rejects an output inside the layout of another one, since readers of a dump treat every safetensors file
 // below the dump's folder as a micro-batch.
 void OutputFolders::require_separate_folders() const {
-  for (const auto& [outer_output, outer] : mine_) {
-    for (const auto& [inner_output, inner] : mine_) {
+  for (const auto& [outer_output, outer] : managed_) {
+    for (const auto& [inner_output, inner] : managed_) {
       const fs::path way = relative_path_inside(outer->canonical_path(), inner->canonical_path());
       const bool results_in_dump = outer_output == RunOutput::dump && inner_output == RunOutput::results &&
                                    (inner == outer || !way.empty());

@@ -53,7 +53,7 @@ class OutputFolders {
   /// Precondition: has(RunOutput::dump).
   [[nodiscard]] std::int64_t num_dump_writers() const {
     EVENKEEL_PRECONDITION(cheap, has(RunOutput::dump), world_.rank());
-    return std::ranges::count(of_dump_, answers_.at(RunOutput::dump));
+    return std::ranges::count(dump_managers_, managers_.at(RunOutput::dump));
   }
 
   /// Adds `files` to the number of files that this rank has written for `output`. Local.
@@ -75,10 +75,10 @@ class OutputFolders {
   RunMarker marker_;
   // Folders that this rank manages; the first one created is destroyed last.
   std::forward_list<RunFolder> folders_;
-  std::map<RunOutput, RunFolder*> mine_;  // the folder of each output, if this rank manages it
+  std::map<RunOutput, RunFolder*> managed_;  // the folder of each output, if this rank manages it
   // For each output, the rank that manages the folder to which this rank writes it.
-  std::map<RunOutput, int> answers_;
-  std::vector<int> of_dump_;  // by rank, the rank that manages its dump folder; -1 without a dump
+  std::map<RunOutput, int> managers_;
+  std::vector<int> dump_managers_;  // by rank, the rank that manages its dump folder; -1 without a dump
   std::map<RunOutput, std::int64_t> written_;
 };
 

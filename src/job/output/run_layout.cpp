@@ -14,18 +14,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Numbered {
+struct NameFormat {
   std::string_view prefix;
   std::size_t digits;
 };
 
-constexpr Numbered step_folder{"step-", 6};
-constexpr Numbered micro_batch{"mb-", 5};
+constexpr NameFormat step_folder{"step-", 6};
+constexpr NameFormat micro_batch{"mb-", 5};
 /// Levels of folders in a step's dump. The first list is for places in a grid, the second for groups of
 /// different sizes.
-constexpr std::array levels_of_a_grid{Numbered{"dp-", 3}, Numbered{"cp-", 3}, Numbered{"tp-", 3},
-                                      Numbered{"pp-", 3}};
-constexpr std::array levels_of_groups{Numbered{"data-", 3}, Numbered{"tp-", 3}, Numbered{"pp-", 3}};
+constexpr std::array levels_of_a_grid{NameFormat{"dp-", 3}, NameFormat{"cp-", 3}, NameFormat{"tp-", 3},
+                                      NameFormat{"pp-", 3}};
+constexpr std::array levels_of_groups{NameFormat{"data-", 3}, NameFormat{"tp-", 3}, NameFormat{"pp-", 3}};
 constexpr std::string_view tensors = ".safetensors";
 
 bool is_number(std::string_view text) noexcept {
@@ -34,7 +34,7 @@ bool is_number(std::string_view text) noexcept {
 
 /// Returns whether numbered_name() can have made this name. It may have more digits than `form` requires only
 /// if the number needs them.
-bool matches(std::string_view name, const Numbered& form) noexcept {
+bool matches(std::string_view name, const NameFormat& form) noexcept {
   if (!name.starts_with(form.prefix)) return false;
   const std::string_view digits = name.substr(form.prefix.size());
   return is_number(digits) && digits.size() >= form.digits &&
@@ -42,14 +42,14 @@ bool matches(std::string_view name, const Numbered& form) noexcept {
 }
 
 /// Returns the number in a name that matches, or nullopt if it does not fit in 63 bits.
-std::optional<std::int64_t> number_in(std::string_view name, const Numbered& form) noexcept {
+std::optional<std::int64_t> number_in(std::string_view name, const NameFormat& form) noexcept {
   std::int64_t number = 0;
   const std::string_view digits = name.substr(form.prefix.size());
   const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   return failure == std::errc() ? std::optional(number) : std::nullopt;
 }
 
-bool matches_file(std::string_view name, const Numbered& form) noexcept {
+bool matches_file(std::string_view name, const NameFormat& form) noexcept {
   return name.ends_with(tensors) && matches(name.substr(0, name.size() - tensors.size()), form);
 }
 
@@ -117,7 +117,7 @@ class Walk {
 
   /// Visits the contents of a folder of a dump. `levels` contains the name format of this folder's
   /// subfolders, and then of each level below them.
-  bool visit_levels(const fs::path& folder, std::span<const Numbered> levels) {
+  bool visit_levels(const fs::path& folder, std::span<const NameFormat> levels) {
     return std::ranges::all_of(names_in(folder), [&](const std::string& name) {
       const fs::path path = folder / name;
       if (levels.empty()) return !matches_file(strip_temporary_ending(name), micro_batch) || visit_file(path);

@@ -74,7 +74,7 @@ class SlicesOfSegment {
       own_.push_back({rows, {local, local + rows.size()}});
       local += rows.size();
     }
-    after_ = {local, queries.subtree_end(segment)};
+    later_queries_ = {local, queries.subtree_end(segment)};
   }
 
   /// Adds the slices of a run of keys. A true row of the segment sees its own key and all earlier keys. The
@@ -84,8 +84,8 @@ class SlicesOfSegment {
     if (keys.size() <= 0) return;
     for (const OwnRun& own : own_)
       add_slice_of_queries(own, {keys.begin, std::min(keys.end, own.rows.end)}, run);
-    if (after_.size() > 0)
-      slices_.push_back({after_, {run.first, run.first + keys.size()}, AttentionSlice::Kind::full});
+    if (later_queries_.size() > 0)
+      slices_.push_back({later_queries_, {run.first, run.first + keys.size()}, AttentionSlice::Kind::full});
   }
 
  private:
@@ -106,7 +106,7 @@ class SlicesOfSegment {
   std::vector<AttentionSlice>& slices_;
   std::int64_t length_;
   std::vector<OwnRun> own_;
-  RowRange after_;
+  RowRange later_queries_;
 };
 
 /// Returns the number of rows in these runs that come before `row` in their segment.

@@ -214,7 +214,7 @@ DerivedColumns::DerivedColumns(const PackedMicroBatch& micro_batch,
   if (micro_batch.shared) {
     predictions = std::make_shared<const Predictions>(micro_batch, 0);
     add_rows(0);
-    of_layout_ = columns_.size();
+    num_layout_columns_ = columns_.size();
   }
   add_if_missing(token_column(micro_batch, position_ids_field, DType::int64), set_position_ids);
   if (options.padding_mask)
@@ -242,13 +242,13 @@ DerivedColumns::DerivedColumns(const PackedMicroBatch& micro_batch,
 }
 
 void DerivedColumns::add_prediction_rows(PackedMicroBatch& micro_batch) const {
-  for (std::size_t i = 0; i < of_layout_; ++i) append_column(i, micro_batch, {});
+  for (std::size_t i = 0; i < num_layout_columns_; ++i) append_column(i, micro_batch, {});
 }
 
 void DerivedColumns::add_remaining_columns(PackedMicroBatch& micro_batch,
                                            std::span<const std::int64_t> halo) const {
   if (has_tokens_) fill_pad_tokens(micro_batch, options_.pad_token);
-  for (std::size_t i = of_layout_; i < columns_.size(); ++i) append_column(i, micro_batch, halo);
+  for (std::size_t i = num_layout_columns_; i < columns_.size(); ++i) append_column(i, micro_batch, halo);
 }
 
 void DerivedColumns::add(ColumnDescription column, Fill fill) {

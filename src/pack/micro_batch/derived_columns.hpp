@@ -68,7 +68,7 @@ class DerivedColumns {
   [[nodiscard]] std::span<const ColumnDescription> columns() const noexcept { return columns_; }
   /// Returns the column that add_prediction_rows() adds, if any: a prefix of columns().
   [[nodiscard]] std::span<const ColumnDescription> layout_columns() const noexcept {
-    return columns().first(of_layout_);
+    return columns().first(num_layout_columns_);
   }
 
   /// Adds the column prediction_rows_field, which is the first column and depends only on the layout. Does
@@ -88,7 +88,7 @@ class DerivedColumns {
 
   DerivedFieldSettings options_;
   bool has_tokens_ = false;
-  std::size_t of_layout_ = 0;  // number of columns that add_prediction_rows() adds: 1, or 0 if none
+  std::size_t num_layout_columns_ = 0;  // number of columns that add_prediction_rows() adds: 1, or 0 if none
   std::vector<ColumnDescription> columns_;
   std::vector<Fill> fills_;  // for each entry of columns_: the function that fills the column
 };

@@ -44,19 +44,19 @@ class DepthFirstWalk {
   /// Opens a piece (see TreeStep) with these rows below the innermost open piece. If the piece is kept,
   /// visits it now. Otherwise, close_below() visits it after all pieces below it.
   void open(RowRange rows, bool is_kept) {
-    const std::int64_t piece = std::ssize(made_.rows);
-    made_.rows.push_back(rows);
-    made_.parents.push_back(top());
-    made_.keys_before.push_back(keys_);
+    const std::int64_t piece = std::ssize(schedule_.rows);
+    schedule_.rows.push_back(rows);
+    schedule_.parents.push_back(top());
+    schedule_.keys_before.push_back(keys_);
     open_.push_back(piece);
     keys_ += rows.size();
-    made_.peak_keys = std::max(made_.peak_keys, keys_);
+    schedule_.peak_keys = std::max(schedule_.peak_keys, keys_);
     is_kept_.push_back(is_kept);
     if (is_kept) {
       visit(piece);
     } else {
-      made_.steps.push_back({TreeStep::Kind::push, piece});
-      made_.recomputed += rows.size();
+      schedule_.steps.push_back({TreeStep::Kind::push, piece});
+      schedule_.recomputed += rows.size();
     }
   }
 
@@ -65,7 +65,7 @@ class DepthFirstWalk {
     while (top() != piece) {
       const std::int64_t closing = top();
       if (!is_kept_[static_cast<std::size_t>(closing)]) visit(closing);
-      made_.steps.push_back({TreeStep::Kind::pop, closing});
+      schedule_.steps.push_back({TreeStep::Kind::pop, closing});
       kept_ -= rows_of(closing);
       keys_ -= rows_of(closing);
       open_.pop_back();
@@ -74,21 +74,21 @@ class DepthFirstWalk {
 
   [[nodiscard]] DepthFirstSchedule finish() && {
     close_below(-1);
-    return std::move(made_);
+    return std::move(schedule_);
   }
 
  private:
   [[nodiscard]] std::int64_t rows_of(std::int64_t piece) const noexcept {
-    return made_.rows[static_cast<std::size_t>(piece)].size();
+    return schedule_.rows[static_cast<std::size_t>(piece)].size();
   }
 
   void visit(std::int64_t piece) {
-    made_.steps.push_back({TreeStep::Kind::visit, piece});
+    schedule_.steps.push_back({TreeStep::Kind::visit, piece});
     kept_ += rows_of(piece);
-    made_.peak_kept = std::max(made_.peak_kept, kept_);
+    schedule_.peak_kept = std::max(schedule_.peak_kept, kept_);
   }
 
-  DepthFirstSchedule made_;
+  DepthFirstSchedule schedule_;
   std::vector<bool> is_kept_;       // by piece: whether its data is kept while pieces below it are computed
   std::vector<std::int64_t> open_;  // path of open pieces, outermost first
   std::int64_t keys_ = 0;

@@ -43,10 +43,12 @@ class RunAmounts {
   explicit RunAmounts(std::span<const PartLimit> limits) : limits_(limits), amounts_(limits.size(), 0) {}
 
   void add(std::int64_t sample) noexcept {
-    for (std::size_t l = 0; l < amounts_.size(); ++l) amounts_[l] += limits_[l].of_samples[to_index(sample)];
+    for (std::size_t l = 0; l < amounts_.size(); ++l)
+      amounts_[l] += limits_[l].sample_amounts[to_index(sample)];
   }
   void remove(std::int64_t sample) noexcept {
-    for (std::size_t l = 0; l < amounts_.size(); ++l) amounts_[l] -= limits_[l].of_samples[to_index(sample)];
+    for (std::size_t l = 0; l < amounts_.size(); ++l)
+      amounts_[l] -= limits_[l].sample_amounts[to_index(sample)];
   }
   [[nodiscard]] bool are_within_limits() const noexcept {
     for (std::size_t l = 0; l < amounts_.size(); ++l)
@@ -72,8 +74,8 @@ struct CutPrice {
 RunRows::RunRows(const OrderedSamples& samples, std::int64_t alignment)
     : samples_(&samples),
       alignment_(alignment),
-      less_after_(next_smaller(samples.shared)),
-      less_before_(previous_smaller(samples.shared)),
+      next_smaller_(next_smaller(samples.shared)),
+      previous_smaller_(previous_smaller(samples.shared)),
       begin_(samples.size()),
       end_(samples.size()) {
   EVENKEEL_PRECONDITION(cheap, alignment >= 1, alignment);
@@ -96,7 +98,7 @@ std::int64_t RunRows::rows_added_by_branch_after(std::int64_t sample, std::int64
   std::int64_t other = sample + 1;
   while (other < end_ && samples_->shared[to_index(other)] > tokens) {
     above = samples_->shared[to_index(other)];
-    other = less_after_[to_index(other)];
+    other = next_smaller_[to_index(other)];
   }
   return rows_added_by_branch(other < end_ ? samples_->shared[to_index(other)] : 0, tokens, above);
 }
@@ -107,7 +109,7 @@ std::int64_t RunRows::rows_added_by_branch_before(std::int64_t sample, std::int6
   std::int64_t other = sample;
   while (other > begin_ && samples_->shared[to_index(other)] > tokens) {
     above = samples_->shared[to_index(other)];
-    other = less_before_[to_index(other)];
+    other = previous_smaller_[to_index(other)];
   }
   return rows_added_by_branch(other > begin_ ? samples_->shared[to_index(other)] : 0, tokens, above);
 }
@@ -136,7 +138,7 @@ namespace {
 std::size_t find_first_broken_limit(std::span<const PartLimit> limits, RowRange samples) {
   std::size_t broken = 1;
   for (const PartLimit& limit : limits) {
-    const auto begin = limit.of_samples.begin();
+    const auto begin = limit.sample_amounts.begin();
     if (std::accumulate(begin + samples.begin, begin + samples.end, std::int64_t{0}) > limit.most) break;
     ++broken;
   }

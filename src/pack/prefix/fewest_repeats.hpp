@@ -21,7 +21,7 @@ struct OrderedSamples {
 /// An upper limit on the sum of some amount over the samples of a part (see split_tree()), in addition to the
 /// limit on the part's rows.
 struct PartLimit {
-  std::vector<std::int64_t> of_samples;  ///< amount of each sample, at least 0
+  std::vector<std::int64_t> sample_amounts;  ///< amount of each sample, at least 0
   std::int64_t most = 0;
 };
 
@@ -53,9 +53,9 @@ class RunRows {
 
   const OrderedSamples* samples_;
   std::int64_t alignment_;
-  std::vector<std::int64_t> less_after_;  // for each sample: the next sample with fewer `shared` tokens
+  std::vector<std::int64_t> next_smaller_;  // for each sample: the next sample with fewer `shared` tokens
   // For each sample: the nearest earlier sample with fewer `shared` tokens.
-  std::vector<std::int64_t> less_before_;
+  std::vector<std::int64_t> previous_smaller_;
   std::int64_t begin_;
   std::int64_t end_;
   std::int64_t rows_ = 0;

@@ -85,7 +85,7 @@ struct Branch {
 /// Length of the common prefix of a branch's samples.
 struct Common {
   std::int64_t tokens = 0;
-  bool is_all = true;  ///< whether the samples are equal in all tokens
+  bool are_equal = true;  ///< whether the samples are equal in all tokens
 };
 
 std::span<const std::int64_t> tokens_of(Samples samples, std::int64_t i) {
@@ -352,7 +352,8 @@ PrefixTree PrefixTree::from_tokens(Samples samples, std::int64_t ahead) {
     const Branch branch = std::move(waiting.back());
     waiting.pop_back();
     const Common common = find_common_prefix(samples, branch);
-    const std::int64_t depth = common.is_all ? common.tokens : std::max(branch.depth, common.tokens - ahead);
+    const std::int64_t depth =
+        common.are_equal ? common.tokens : std::max(branch.depth, common.tokens - ahead);
     std::int64_t node = branch.parent;
     if (depth > branch.depth) {
       node = static_cast<std::int64_t>(nodes.size());

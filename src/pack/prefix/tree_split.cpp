@@ -30,7 +30,7 @@ std::vector<PartLimit> reorder_limits(std::span<const PartLimit> limits,
   for (const PartLimit& limit : limits) {
     PartLimit& own = ordered.emplace_back(PartLimit{{}, limit.most});
     for (const std::int64_t sample : order)
-      own.of_samples.push_back(limit.of_samples[static_cast<std::size_t>(sample)]);
+      own.sample_amounts.push_back(limit.sample_amounts[static_cast<std::size_t>(sample)]);
   }
   return ordered;
 }

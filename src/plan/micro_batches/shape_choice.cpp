@@ -133,7 +133,7 @@ class Candidates {
 class LevelChoice {
  public:
   LevelChoice(const Candidates& candidates, std::int64_t most)
-      : levels_(candidates.levels()), as_they_are_(candidates.rows_without_new_shapes()) {
+      : levels_(candidates.levels()), unchanged_rows_(candidates.rows_without_new_shapes()) {
     const std::size_t n = levels_.size();
     const std::vector<std::int64_t> unchanged = candidates.total_rows_by_level(0);
     std::vector<std::vector<std::int64_t>> with;
@@ -157,7 +157,7 @@ class LevelChoice {
       }
       best = std::move(next);
       const auto total = [&](std::size_t b) {
-        return best[b] == no_rows ? no_rows : best[b] + as_they_are_ - unchanged[b];
+        return best[b] == no_rows ? no_rows : best[b] + unchanged_rows_ - unchanged[b];
       };
       std::size_t top = n;
       for (std::size_t b = 1; b <= n; ++b)
@@ -171,7 +171,7 @@ class LevelChoice {
   [[nodiscard]] std::int64_t max_shapes() const noexcept { return std::ssize(rows_); }
   /// Returns the total number of rows, after padding, with this number of new shapes.
   [[nodiscard]] std::int64_t rows(std::int64_t shapes) const {
-    return shapes == 0 ? as_they_are_ : rows_[static_cast<std::size_t>(shapes) - 1];
+    return shapes == 0 ? unchanged_rows_ : rows_[static_cast<std::size_t>(shapes) - 1];
   }
   /// Returns the chosen levels, ascending.
   [[nodiscard]] std::vector<std::int64_t> chosen_levels(std::int64_t shapes) const {
@@ -187,7 +187,7 @@ class LevelChoice {
 
  private:
   std::span<const std::int64_t> levels_;
-  std::int64_t as_they_are_;
+  std::int64_t unchanged_rows_;
   // below_[s - 1][b]: if s levels are chosen and levels_[b - 1] is the highest, levels_[below_[s - 1][b] - 1]
   // is the next lower one; 0 if there is none.
   std::vector<std::vector<std::size_t>> below_;
@@ -323,7 +323,7 @@ std::vector<PackedShape> shapes_to_add(std::span<const PassNeeds> passes,
     if (const auto alignment = common_alignment(passes, size))
       candidates.emplace_back(passes, shapes, *alignment, size);
   const SizeChoice choice(candidates, ceil_divide(free, max_part));
-  const std::int64_t worth_it = ceil_divide(needed, rows_saved_at_least);
+  const std::int64_t worth_it = ceil_divide(needed, min_saving_divisor);
   std::int64_t number = 0;
   while (number < choice.max_shapes() && choice.rows(number) - choice.rows(number + 1) >= worth_it) ++number;
   std::vector<PackedShape> added;

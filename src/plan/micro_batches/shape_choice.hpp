@@ -52,12 +52,12 @@ struct PassNeeds {
   std::vector<PackedShape> needed;
 };
 
-/// Each added shape must save at least 1 / rows_saved_at_least of the needed rows (see shapes_to_add()).
-inline constexpr std::int64_t rows_saved_at_least = 400;
+/// Each added shape must save at least 1 / min_saving_divisor of the needed rows (see shapes_to_add()).
+inline constexpr std::int64_t min_saving_divisor = 400;
 
 /// Returns shapes to add to `shapes`, for all passes of a step together. Fills at most a third of the free
 /// places in the list, rounded up, to leave some for later steps. Each added shape must save at least 1 /
-/// rows_saved_at_least of the rows that the step's micro-batches need, counted on all ranks of their groups.
+/// min_saving_divisor of the rows that the step's micro-batches need, counted on all ranks of their groups.
 ///
 /// For each number of shapes, chooses the row counts that leave the least padding. This uses dynamic
 /// programming, first over the sorted row counts, then over the sizes of groups, since each size has its own

@@ -91,7 +91,7 @@ class OrderSearch {
     RunOrder order = best_;
     RunOrder moved;
     std::int64_t end = best_end_;
-    SearchMoves random;
+    SplitMix64 random;
     // After this number of moves without improvement, further moves hardly ever help.
     const std::int64_t patience = 2 * count() * count();
     std::int64_t in_vain = 0;
@@ -125,7 +125,7 @@ class OrderSearch {
   }
 
   /// Swaps two micro-batches, or moves one micro-batch and shifts the ones in between by one position.
-  void apply_random_move(RunOrder& order, SearchMoves& random) const {
+  void apply_random_move(RunOrder& order, SplitMix64& random) const {
     const std::int64_t from = random.random_below(count());
     std::int64_t to = random.random_below(count() - 1);
     if (to >= from) ++to;

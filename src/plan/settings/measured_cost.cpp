@@ -48,7 +48,7 @@ void CostInUse::apply_to(BalanceSettings& balance) const {
 
 MeasuredCostModel::MeasuredCostModel(const CostModel& initial, std::int64_t window,
                                      std::optional<CommunicationSettings> groups)
-    : initial_(initial), groups_(groups), window_(window) {
+    : initial_(initial), communication_(groups), window_(window) {
   EVENKEEL_PRECONDITION(cheap, !groups || groups->ranks_per_node);
   in_use_.model = initial;
 }
@@ -81,17 +81,18 @@ AssumedHop MeasuredCostModel::current_hop(std::optional<Cost> configured, Cost d
 }
 
 FitGroups MeasuredCostModel::current_groups() const {
-  if (!groups_) return {};
+  if (!communication_) return {};
   const TimeModel before = in_use_.times.value_or(TimeModel{});
   constexpr double thousandths = 1000;
-  return {*groups_->ranks_per_node, static_cast<double>(groups_->overlap) / thousandths,
-          current_hop(groups_->inside_node, default_communication::inside_node, before.inside_node),
-          current_hop(groups_->between_nodes, default_communication::between_nodes, before.between_nodes)};
+  return {
+      *communication_->ranks_per_node, static_cast<double>(communication_->overlap) / thousandths,
+      current_hop(communication_->inside_node, default_communication::inside_node, before.inside_node),
+      current_hop(communication_->between_nodes, default_communication::between_nodes, before.between_nodes)};
 }
 
 void MeasuredCostModel::apply_fit(const TimeModel& times) {
   const FitGroups before = current_groups();
-  const TokenUnits units = groups_ ? TokenUnits::fine : TokenUnits::one;
+  const TokenUnits units = communication_ ? TokenUnits::fine : TokenUnits::one;
   const std::int64_t reach = in_use_.model.window;
   TimeModel all = times;
   if (in_use_.times && !all.inside_node) all.inside_node = in_use_.times->inside_node;
@@ -100,7 +101,7 @@ void MeasuredCostModel::apply_fit(const TimeModel& times) {
   in_use_.model = cost_model_of(times, units);
   in_use_.model.window = reach;
   in_use_.overhead = overhead_cost_of(times, units);
-  if (!groups_) return;
+  if (!communication_) return;
   const auto hop_of = [&](std::optional<double> told, const AssumedHop& current) {
     const double seconds = told.value_or(current(times.linear, times.quadratic));
     return HopInUse{seconds, cost_of_seconds(seconds, times, units), !told};

@@ -86,7 +86,7 @@ class MeasuredCostModel {
   void apply_fit(const TimeModel& times);
 
   CostModel initial_;
-  std::optional<CommunicationSettings> groups_;
+  std::optional<CommunicationSettings> communication_;
   std::int64_t window_;
   std::deque<CostObservation> latest_;
   CostInUse in_use_;

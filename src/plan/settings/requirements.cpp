@@ -35,7 +35,7 @@ constexpr Need shared{"prefix.share", "true or tree", "samples that share prefix
                       [](C c) { return c.sharing != PrefixSharing::none; }};
 constexpr Need cap_of_a_rank{"micro_batch.max_tokens_per_rank", "",
                              "Set it instead of micro_batch.max_tokens",
-                             [](C c) { return c.has_cap_of_a_rank; }};
+                             [](C c) { return c.has_cap_per_rank; }};
 constexpr Need outlier_length{"batch.outlier_length", "",
                               "Set it to the length above which a sample is an outlier",
                               [](C c) { return c.delay.longer_than.has_value(); }};
@@ -123,7 +123,7 @@ constexpr Feature path_cap{"prefix.max_path_tokens", "", "prefix.max_path_tokens
 constexpr Feature dfs{"prefix.schedule", "dfs", "prefix.schedule: packed",
                       [](C c) { return c.schedule == SegmentSchedule::depth_first; }};
 constexpr Feature kept_cap{"prefix.max_kept_tokens", "", "prefix.max_kept_tokens: null",
-                           [](C c) { return c.caps_kept; }};
+                           [](C c) { return c.caps_kept_tokens; }};
 constexpr Feature mindspeed_loss{"loss.aggregation", "mindspeed-rl", "another aggregation",
                                  [](C c) { return c.loss == LossAggregation::mindspeed_rl; }};
 constexpr Feature delay{"batch.delay_outliers", "", "batch.delay_outliers: 0",
@@ -341,7 +341,7 @@ Choices choices_of(const PlanSettings& settings) {
   choices.sharing = settings.sharing;
   choices.caps_paths = settings.max_path_tokens.has_value();
   choices.schedule = settings.schedule;
-  choices.caps_kept = settings.max_kept_tokens.has_value();
+  choices.caps_kept_tokens = settings.max_kept_tokens.has_value();
   choices.predict_ahead = settings.predict_ahead;
   choices.cp = settings.cp.size;
   choices.pp = settings.pp;

@@ -23,7 +23,7 @@ struct Choices {
   PrefixSharing sharing = PrefixSharing::none;
   bool caps_paths = false;  ///< whether prefix.max_path_tokens is set
   SegmentSchedule schedule = SegmentSchedule::packed;
-  bool caps_kept = false;          ///< whether prefix.max_kept_tokens is set
+  bool caps_kept_tokens = false;   ///< whether prefix.max_kept_tokens is set
   std::int64_t predict_ahead = 0;  ///< pack.predict_ahead
   LossAggregation loss = LossAggregation::token_mean;
   DelaySettings delay{};
@@ -34,7 +34,7 @@ struct Choices {
   std::int64_t count_multiple = 1;  ///< PlanSettings::count_multiple
   bool has_alignment = false;       ///< whether pack.align is set
   Delivery delivery = Delivery::packed;
-  bool has_cap_of_a_rank = true;  ///< whether micro_batch.max_tokens_per_rank is set
+  bool has_cap_per_rank = true;  ///< whether micro_batch.max_tokens_per_rank is set
   /// Whether samples come from sources; false if the program supplies them step by step.
   bool are_samples_read = true;
   bool are_lines_read = true;        ///< whether a source may have JSON lines

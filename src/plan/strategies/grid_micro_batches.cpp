@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::int64_t max_looks = std::int64_t{1}
                                    << 24;  // maximum number of candidate cells examined per mini-batch
-constexpr Cost least_gain = 512;           // a move must reduce a column's cost by more than 1/512
+constexpr Cost min_gain_divisor = 512;     // a move must reduce a column's cost by more than 1/512
 
 /// The totals of a Run.
 struct RunFigures {
@@ -197,13 +197,13 @@ class Leveling {
   }
 
   /// Returns whether moving samples out of `top`, the costliest cell of its column, could reduce
-  /// the cost of the column by more than 1 / least_gain.
+  /// the cost of the column by more than 1 / min_gain_divisor.
   [[nodiscard]] bool is_uneven(std::size_t top) const {
     Cost sum = 0;
     for (std::size_t c = top % columns_; c < cells_.size(); c += columns_) sum += cells_[c].figures.cost;
     const Cost most = cells_[top].figures.cost;
     const Cost mean = sum / static_cast<Cost>(cells_.size() / columns_);
-    return most - mean > most / least_gain;
+    return most - mean > most / min_gain_divisor;
   }
 
   /// Makes the best move from a column's costliest cell if its gain is large enough. Returns whether it made
@@ -220,7 +220,7 @@ class Leveling {
       for (const Cut& cut : ordered_unit(run.unit).cuts_of(run)) update_best_move(top, r, cut, best);
       if (looks_ > max_looks) return false;
     }
-    if (best.gain <= highest_[column] / least_gain) return false;
+    if (best.gain <= highest_[column] / min_gain_divisor) return false;
     cells_[top].remove(best.run);
     if (best.cut.stays) cells_[top].add(*best.cut.stays);
     cells_[best.to].add(best.cut.goes);

@@ -299,7 +299,7 @@ std::vector<FieldSpec> delivered_fields(std::span<const CarriedField> carried) {
 }
 
 bool is_field_changed(const CarriedField& field) noexcept {
-  return field.layers.has_value() || field.spec.dtype != field.brought || !field.cut_by.empty();
+  return field.layers.has_value() || field.spec.dtype != field.supplied_dtype || !field.cut_by.empty();
 }
 
 }  // namespace evenkeel

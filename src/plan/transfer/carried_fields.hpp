@@ -32,7 +32,7 @@ void require_valid(const FieldSettings& field, const std::string& name, int pp, 
 /// A field, or the layers of a field for one pipeline stage, as it is sent from owners to consumers.
 struct CarriedField {
   FieldSpec spec;          ///< spec during the transfer
-  DType brought;           ///< element type supplied by samples
+  DType supplied_dtype;    ///< element type supplied by samples
   DType delivered_dtype;   ///< element type delivered to consumers
   std::size_t source = 0;  ///< position in the fields supplied by samples
   /// The only pipeline stage that gets the field; nullopt if fields_for_stage() decides by name and kind.

@@ -53,7 +53,7 @@ std::vector<FieldTransfer> field_transfers(std::span<const CarriedField> fields,
     moved.push_back({std::move(spec), f, kind, 0});
   }
   const bool derives_labels = std::ranges::find(fields, labels_field, &CarriedField::name) == fields.end();
-  for (FieldTransfer& field : moved) field.with_halo = derives_labels && field.spec.name == input_ids_field;
+  for (FieldTransfer& field : moved) field.needs_halo = derives_labels && field.spec.name == input_ids_field;
   return moved;
 }
 

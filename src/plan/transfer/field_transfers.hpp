@@ -36,7 +36,7 @@ struct FieldTransfer {
   /// prompt + shift + i.
   std::int64_t shift = 0;
   /// Whether labels are derived from this field, which requires tokens that other CP ranks hold (the halo).
-  bool with_halo = false;
+  bool needs_halo = false;
 };
 
 /// Returns the transfers of the fields that a pipeline stage gets, in transfer order. With shared prefixes,

@@ -170,8 +170,8 @@ void PackUnits::set_limits(std::span<const RowCap> caps, const BinLimits& limits
   if (!shared_) ones.assign(costs_.size(), 1);
   if (limits_.max_items != BinLimits{}.max_items)
     limits.push_back({shared_ ? std::span<const std::int64_t>(samples_) : ones, limits_.max_items});
-  parts_ = join_limits(limits, size());
-  limits_.max_items = parts_.most;
+  joint_limit_ = join_limits(limits, size());
+  limits_.max_items = joint_limit_.most;
 }
 
 PackUnits PackUnits::from_samples(const StepProblem& problem) {
@@ -288,14 +288,14 @@ std::vector<UnitId> pick(IdView<UnitId> units, std::span<const Item> places) {
 
 PickedUnits::PickedUnits(const PackUnits& all, IdView<UnitId> units)
     : costs(pick(all.costs(), units)), aligned_rows(pick(all.items().sizes, units)) {
-  if (!all.items().counts.empty()) samples = pick(all.items().counts, units);
+  if (!all.items().counts.empty()) item_counts = pick(all.items().counts, units);
 }
 
 std::int64_t min_micro_batches_lower_bound(const PackUnits& all, IdView<UnitId> units) {
   const PickedUnits own(all, units);
   if (all.capped_rows().empty()) return min_bins_lower_bound(own.items(), all.limits());
-  // The combined limit (parts_) does not give a lower bound, so compute bounds for aligned rows and for each
-  // capped field separately.
+  // The combined limit (joint_limit_) does not give a lower bound, so compute bounds for aligned rows and for
+  // each capped field separately.
   std::int64_t fewest = min_bins_lower_bound(own.aligned_rows, {.max_size = all.limits().max_size});
   for (const CappedRows& capped : all.capped_rows()) {
     const std::vector<std::int64_t> rows = pick(capped.of_units, units);

@@ -67,7 +67,7 @@ class PackUnits {
   /// of samples. With MicroBatchSettings::max_rows, the second amount is the unit's joint share of the row
   /// caps and of the limit on samples (join_limits).
   [[nodiscard]] BinItems items() const noexcept {
-    return {aligned_rows_, capped_rows_.empty() ? std::span(samples_) : std::span(parts_.counts)};
+    return {aligned_rows_, capped_rows_.empty() ? std::span(samples_) : std::span(joint_limit_.counts)};
   }
   /// Returns the limits of a micro-batch on the amounts in items(). With flexible CP groups, the limit on
   /// rows is per rank.
@@ -121,7 +121,7 @@ class PackUnits {
   std::vector<Cost> costs_;
   std::vector<Cost> encoder_costs_;
   std::vector<CappedRows> capped_rows_;
-  JointLimit parts_;  // combines the caps on rows and the limit on samples
+  JointLimit joint_limit_;  // combines the caps on rows and the limit on samples
   BinLimits limits_;
   std::vector<EntryId> entries_;  // entries 0..n-1 without shared prefixes; empty with them
   // The following lists are empty without shared prefixes.
@@ -165,10 +165,10 @@ struct RegroupedUnits {
 struct PickedUnits {
   std::vector<Cost> costs;
   std::vector<std::int64_t> aligned_rows;
-  std::vector<std::int64_t> samples;  ///< the counts of PackUnits::items(); empty if all are 1
+  std::vector<std::int64_t> item_counts;  ///< the counts of PackUnits::items(); empty if all are 1
 
   PickedUnits(const PackUnits& all, IdView<UnitId> units);
-  [[nodiscard]] BinItems items() const { return {aligned_rows, samples}; }
+  [[nodiscard]] BinItems items() const { return {aligned_rows, item_counts}; }
 };
 
 /// Returns a lower bound on the number of micro-batches of these units: the maximum of the bounds for single

@@ -59,7 +59,7 @@ std::vector<PartLimit> part_limits(std::span<const EntryId> entries, std::int64_
   std::vector<PartLimit> limits{{std::vector<std::int64_t>(entries.size(), 1), most_samples}};
   for (const RowCap& cap : caps) {
     PartLimit& of_field = limits.emplace_back(PartLimit{{}, cap.most});
-    for (const EntryId entry : entries) of_field.of_samples.push_back(cap.rows[entry.index()]);
+    for (const EntryId entry : entries) of_field.sample_amounts.push_back(cap.rows[entry.index()]);
   }
   return limits;
 }

@@ -117,8 +117,8 @@ void StepsAhead::stop() noexcept {
 StepsAhead::MadeStep StepsAhead::take() {
   const Waiting waiting("its thread that makes steps", WaitFor::thread);
   std::unique_lock lock(ready_->mutex);
-  ready_->changed.wait(lock, [&] { return !ready_->made.empty() || ready_->end; });
-  if (ready_->made.empty()) std::rethrow_exception(ready_->end);
+  ready_->changed.wait(lock, [&] { return !ready_->made.empty() || ready_->fatal_error; });
+  if (ready_->made.empty()) std::rethrow_exception(ready_->fatal_error);
   MadeStep made = std::move(ready_->made.front());
   ready_->made.pop_front();
   lock.unlock();
@@ -147,7 +147,7 @@ void StepsAhead::wait_for_room(const std::stop_token& stop) {
 
 void StepsAhead::make_or_end(const std::stop_token* stop) {
   MadeStep made;
-  std::exception_ptr end;
+  std::exception_ptr fatal_error;
   try {
     Stopwatch stopwatch;
     if (stop != nullptr) agree_to_continue(*stop);
@@ -156,12 +156,12 @@ void StepsAhead::make_or_end(const std::stop_token* stop) {
     // Count the agreement as gathering, since ranks wait for each other in both.
     if (auto* step = std::get_if<Step>(&made)) step->seconds.gather += meeting;
   } catch (...) {
-    end = std::current_exception();
+    fatal_error = std::current_exception();
   }
   {
     const std::lock_guard lock(ready_->mutex);
-    ready_->end = end;
-    if (!end) ready_->made.push_back(std::move(made));
+    ready_->fatal_error = fatal_error;
+    if (!fatal_error) ready_->made.push_back(std::move(made));
   }
   ready_->changed.notify_all();
 }

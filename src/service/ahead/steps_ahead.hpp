@@ -66,8 +66,8 @@ class StepsAhead {
     std::mutex mutex;
     std::condition_variable_any changed;
     std::deque<MadeStep> made;
-    std::exception_ptr end;  // error that ended the thread's work early; null if there was none
-    bool has_begun = false;  // whether the thread of every rank has started
+    std::exception_ptr fatal_error;  // error that ended the thread's work early; null if there was none
+    bool has_begun = false;          // whether the thread of every rank has started
   };
 
   void start_thread();
@@ -85,7 +85,7 @@ class StepsAhead {
     return !in_background() && has_steps_to_make() && !is_full();
   }
   [[nodiscard]] bool has_steps_to_make() const noexcept {
-    return !ready_->end && !no_more_ && made_ < steps_;
+    return !ready_->fatal_error && !no_more_ && made_ < steps_;
   }
   [[nodiscard]] MadeStep make_next();
   [[nodiscard]] bool is_full() const noexcept { return std::ssize(ready_->made) >= depth_; }

@@ -261,8 +261,8 @@ std::shared_ptr<const StepSamples> add_fields_to_samples(const StepSamples& samp
 /// Tensors that a pass leaves on this rank for the next pass.
 struct RemainingTensors {
   std::vector<PackedMicroBatch> tensors;
-  bool stays = false;           ///< whether all ranks can reuse their tensors; the same on all ranks
-  bool stays_together = false;  ///< whether sequences that share a micro-batch also stay together
+  bool can_reuse = false;         ///< whether all ranks can reuse their tensors; the same on all ranks
+  bool can_keep_packing = false;  ///< whether sequences that share a micro-batch also stay together
 };
 
 // Moves the tensors of the previous pass out of `before`, and removes the fields of samples that this pass
@@ -272,12 +272,12 @@ RemainingTensors extract_remaining_tensors(const StepContext& context, Step& bef
   const DpRankPlan& plan_before = before.record->plan;
   const std::vector<CarriedField> sent_before = fields_for_profile(before.profile, planned.samples().fields);
   RemainingTensors left;
-  left.stays = have_equal_cuts(before.record->assignment, planned.assignment,
-                               context.plan_settings(before.profile), planned.settings) &&
-               context.derived_settings(before.profile) == planned.pass().derived &&
-               has_all_fields(sent_before, fields);
-  left.stays_together = left.stays && planned.plan == plan_before;
-  if (left.stays && before.micro_batches.size() != plan_before.micro_batches.size()) {
+  left.can_reuse = have_equal_cuts(before.record->assignment, planned.assignment,
+                                   context.plan_settings(before.profile), planned.settings) &&
+                   context.derived_settings(before.profile) == planned.pass().derived &&
+                   has_all_fields(sent_before, fields);
+  left.can_keep_packing = left.can_reuse && planned.plan == plan_before;
+  if (left.can_reuse && before.micro_batches.size() != plan_before.micro_batches.size()) {
     throw InputError(name_of(before),
                      "cannot run again, since its number of micro-batches was changed from " +
                          std::to_string(plan_before.micro_batches.size()) + " to " +
@@ -286,7 +286,7 @@ RemainingTensors extract_remaining_tensors(const StepContext& context, Step& bef
   }
   left.tensors = move_out_tensors(before);
   const Mesh& mesh = context.mesh;
-  if (left.stays)
+  if (left.can_reuse)
     require_reusable_micro_batches(left.tensors, sent_before, {mesh.here().pp, mesh.grid().sizes().pp});
   remove_unneeded_fields(left.tensors, sent_before, fields);
   return left;
@@ -366,9 +366,9 @@ ExchangedSamples reuse_or_resend(const StepContext& context, Step& before, Plann
   work.agree(context.world());
   const bool has_shared_prefixes = planned.assignment.has_shared_prefixes();
   if (has_shared_prefixes)
-    left.stays_together = context.world().all_reduce(left.stays_together ? 1 : 0, ReduceOp::min) != 0;
-  if (left.stays_together) return {std::move(left.tensors), {}};
-  if (!left.stays || has_shared_prefixes) return send_again(context, before, planned, fields, work);
+    left.can_keep_packing = context.world().all_reduce(left.can_keep_packing ? 1 : 0, ReduceOp::min) != 0;
+  if (left.can_keep_packing) return {std::move(left.tensors), {}};
+  if (!left.can_reuse || has_shared_prefixes) return send_again(context, before, planned, fields, work);
   ExchangedSamples stayed;
   work([&] {
     stayed.micro_batches =

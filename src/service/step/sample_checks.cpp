@@ -178,7 +178,7 @@ Column pick_rows(const RaggedBatch& from, const Column& column, std::span<const 
   return to;
 }
 
-RaggedBatch pick_rows(const RaggedBatch& from, std::span<const std::int64_t> positions) {
+RaggedBatch pick_samples(const RaggedBatch& from, std::span<const std::int64_t> positions) {
   std::vector<SampleShape> shapes;
   std::vector<std::uint64_t> contexts;
   for (const std::int64_t position : positions) {
@@ -274,9 +274,9 @@ void require_reusable_micro_batches(std::span<const PackedMicroBatch> micro_batc
       if (first == nullptr || first->spec() != spec || !names.insert(spec.name).second) {
         throw InputError(
             name_of(spec) + of_micro_batch,
-            first == nullptr         ? "is missing in micro-batch 0"
-            : first->spec() != spec  ? "has another dtype, kind or shape than in micro-batch 0"
-                                     : "appears twice",
+            first == nullptr        ? "is missing in micro-batch 0"
+            : first->spec() != spec ? "has another dtype, kind or shape than in micro-batch 0"
+                                    : "appears twice",
             "If you add a field, add it to every micro-batch, with the same dtype, kind and shape");
       }
       require_row_count(column, micro_batch, of_micro_batch);
@@ -302,7 +302,7 @@ std::int64_t apply_filter(const FilterSettings& filter, bool shared, RaggedBatch
         "Check its loss mask and batch.max_length, or set batch.without_loss: drop to leave such "
         "samples out");
   }
-  batch = pick_rows(batch, positions);
+  batch = pick_samples(batch, positions);
   return left_out;
 }
 

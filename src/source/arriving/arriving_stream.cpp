@@ -174,7 +174,7 @@ struct ArrivingStream::Parts {
   Config config;
   int reader = 0;
   int num_readers = 1;
-  std::vector<StreamSource> told;
+  std::vector<StreamSource> stream_sources;
   // The job's own buffer; null on the other readers, and if the job uses an external buffer.
   std::unique_ptr<OwnBuffer> own;
   OpenedBuffer opened;
@@ -185,10 +185,10 @@ struct ArrivingStream::Parts {
   std::vector<PlanSettings> passes;
   std::int64_t longest = 0;  // maximum length of a sample that the filter keeps, in tokens
   std::atomic<bool> must_stop{false};
-  std::atomic<bool> has_ended{false};    // whether no more steps will be formed
-  std::optional<StepsOfBuffer> steps;    // used by the reading thread
-  std::optional<StepsOfBuffer> telling;  // used by the trainer's thread; only on the first reader
-  std::int64_t trained = 0;              // number of steps reported to the buffer as trained
+  std::atomic<bool> has_ended{false};           // whether no more steps will be formed
+  std::optional<StepsOfBuffer> steps;           // used by the reading thread
+  std::optional<StepsOfBuffer> trainer_client;  // used by the trainer's thread; only on the first reader
+  std::int64_t trained = 0;                     // number of steps reported to the buffer as trained
 };
 
 /// On the first reader, opens the job's own buffer, or connects to the buffer whose URL is source.path, and
@@ -315,17 +315,17 @@ void ArrivingStream::open(const Config& /*config*/, std::span<const std::string>
                               parts.opened.pass};
     if (!parts.steps) parts.steps.emplace(access, parts.must_stop);
     parts.steps->set_formats(parts.opened.formats);
-    if (parts.reader == 0) parts.telling.emplace(access, parts.must_stop);
+    if (parts.reader == 0) parts.trainer_client.emplace(access, parts.must_stop);
     const SourceSettings& source = parts.config.source;
     const std::string spool = source.names_buffer() ? "" : source.path.string();
-    parts.told.push_back({"", spool.empty() ? parts.opened.url : spool, {}, "", ""});
+    parts.stream_sources.push_back({"", spool.empty() ? parts.opened.url : spool, {}, "", ""});
   });
   work.agree(readers());
   parts.set_forming_rules();
 }
 
 const std::vector<StreamSource>& ArrivingStream::sources() const noexcept {
-  return parts_->told;
+  return parts_->stream_sources;
 }
 
 std::int64_t ArrivingStream::num_steps() const noexcept {
@@ -358,7 +358,7 @@ void ArrivingStream::publish(std::int64_t version) {
     if (!parts_->config.stream.versions_by_trainer)
       throw ConfigError("stream.version", "is step, so versions are step numbers",
                         "Set it to trainer, or publish nothing");
-    if (parts_->telling) parts_->telling->publish(version);
+    if (parts_->trainer_client) parts_->trainer_client->publish(version);
   });
 }
 
@@ -366,8 +366,8 @@ ArrivalFigures ArrivingStream::arrival_figures() {
   GuardedWork work;
   ArrivalFigures figures;
   work([&] {
-    if (!parts_->telling) return;
-    figures = parts_->telling->figures();
+    if (!parts_->trainer_client) return;
+    figures = parts_->trainer_client->figures();
     parts_->steps->set_step_figures(figures);
   });
   broadcast_value(readers(), figures, 0, work);
@@ -377,13 +377,13 @@ ArrivalFigures ArrivingStream::arrival_figures() {
 
 void ArrivingStream::report_saved_before(std::int64_t next_step) {
   run_together(readers(), [&] {
-    if (!parts_->telling || next_step <= parts_->trained) return;
+    if (!parts_->trainer_client || next_step <= parts_->trained) return;
     // The trainer should not wait for this report, so it is best effort: if it fails, the report of the next
     // step also covers this step. The report after the last step must wait for the buffer, since no other
     // report follows.
     if (parts_->has_ended)
-      parts_->telling->report_trained_until_reached(next_step - 1);
-    else if (!parts_->telling->report_trained(next_step - 1))
+      parts_->trainer_client->report_trained_until_reached(next_step - 1);
+    else if (!parts_->trainer_client->report_trained(next_step - 1))
       return;
     parts_->trained = next_step;
   });

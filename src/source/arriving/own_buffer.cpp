@@ -74,16 +74,16 @@ class OwnBuffer::Parts {
 namespace {
 
 /// A buffer whose store cannot be used by any other process.
-class AloneParts final : public OwnBuffer::Parts {
+class ExclusiveParts final : public OwnBuffer::Parts {
  public:
-  AloneParts(const ArrivalSettings& settings, const DeclaredFormats& formats, const std::string& token)
+  ExclusiveParts(const ArrivalSettings& settings, const DeclaredFormats& formats, const std::string& token)
       : Parts(server_settings_of(settings, token).address),
         buffer_(settings.store == "memory" ? make_memory_store(settings.capacity)
                                            : open_lmdb_store(settings.dir, settings.capacity),
                 rules_of(settings), formats),
         server_(buffer_, server_settings_of(settings, token)),
         thread_([this] { server_.serve(); }) {}
-  ~AloneParts() override {
+  ~ExclusiveParts() override {
     buffer_.stop();
     server_.stop();
     thread_.join();
@@ -160,7 +160,7 @@ OwnBuffer::OwnBuffer(const Config& config, const std::string& token) {
   if (is_redis_url(config.stream.store)) {
     parts_ = std::make_unique<SharedParts>(config.stream, formats, token);
   } else {
-    parts_ = std::make_unique<AloneParts>(config.stream, formats, token);
+    parts_ = std::make_unique<ExclusiveParts>(config.stream, formats, token);
   }
   send_waiting_note("the job's own buffer listens on " + url());
   if (spool_) spool_->start_sending(JobClient(url(), token));
@@ -173,7 +173,7 @@ std::string OwnBuffer::url() const {
 }
 
 bool OwnBuffer::has_exclusive_store() const {
-  return dynamic_cast<const AloneParts*>(parts_.get()) != nullptr;
+  return dynamic_cast<const ExclusiveParts*>(parts_.get()) != nullptr;
 }
 
 bool OwnBuffer::is_open_to_others() const {

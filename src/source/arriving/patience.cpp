@@ -100,7 +100,7 @@ void Patience::on_unreachable(const Error& error) {
 }
 
 void Patience::send_note_if_due(const std::function<std::string()>& words) {
-  if (!tells_ || Clock::now() - begun_ < note_after_) return;
+  if (!sends_notes_ || Clock::now() - begun_ < note_after_) return;
   send_waiting_note(words());
   note_after_ = Clock::now() - begun_ + next_note;
 }

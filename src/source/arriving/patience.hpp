@@ -42,9 +42,9 @@ struct UnformedStep {
 class Patience {
  public:
   /// `most` is the time limit in seconds; unlimited if unset. `where` is the address of the buffer. If
-  /// `tells` is true, this object sends notes about what the rank is waiting for (send_waiting_note()).
-  Patience(std::optional<double> most, std::string where, bool tells)
-      : most_(most), where_(std::move(where)), tells_(tells) {}
+  /// `sends_notes` is true, this object sends notes about what the rank is waiting for (send_waiting_note()).
+  Patience(std::optional<double> most, std::string where, bool sends_notes)
+      : most_(most), where_(std::move(where)), sends_notes_(sends_notes) {}
 
   /// Call this after a poll that reached the buffer but found too few samples. Throws IoError if no sample
   /// has arrived for longer than `most` during this wait.
@@ -60,7 +60,7 @@ class Patience {
 
   std::optional<double> most_;
   std::string where_;
-  bool tells_;
+  bool sends_notes_;
   Clock::time_point begun_ = Clock::now();
   Clock::duration note_after_ = first_note;
   std::optional<Clock::time_point> lost_;

@@ -30,7 +30,7 @@ constexpr int max_changes = 100;
 class ShortTimeout {
  public:
   explicit ShortTimeout(JobClient& client) : client_(client) { client_.set_answer_timeout(longest_moment); }
-  ~ShortTimeout() { client_.set_answer_timeout(JobClient::longest_answer); }
+  ~ShortTimeout() { client_.set_answer_timeout(JobClient::default_answer_timeout); }
   ShortTimeout(const ShortTimeout&) = delete;
   ShortTimeout& operator=(const ShortTimeout&) = delete;
 

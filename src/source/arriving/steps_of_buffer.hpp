@@ -88,7 +88,9 @@ class StepsOfBuffer {
   void report_trained_until_reached(std::int64_t step);
 
  private:
-  [[nodiscard]] Patience patience(bool tells) const { return {access_.patience, access_.url, tells}; }
+  [[nodiscard]] Patience patience(bool sends_notes) const {
+    return {access_.patience, access_.url, sends_notes};
+  }
   template <typename Call>
   auto retry_until_reached(Patience& patience, Call&& call);
   [[nodiscard]] stream::FormedStep form(std::int64_t number, const FormingRules& rules);

@@ -19,7 +19,7 @@ namespace {
 /// A part of a file that a rank has scanned.
 struct ScannedPart {
   std::int64_t file = 0;
-  std::int64_t newlines = 0;
+  std::int64_t num_lines = 0;
 };
 
 /// The lines that a rank has found in its share of the files' bytes.
@@ -51,17 +51,17 @@ std::vector<std::int64_t> number_lines(const Communicator& comm, std::size_t num
   return run_together(comm, [&] {
     std::vector<std::int64_t> of_files(num_files + 1);
     for (const ScannedPart& part : all.values)
-      of_files[static_cast<std::size_t>(part.file) + 1] += part.newlines;
+      of_files[static_cast<std::size_t>(part.file) + 1] += part.num_lines;
     std::partial_sum(of_files.begin(), of_files.end(), of_files.begin());
     of_files.pop_back();
     // Parts are in the order of ranks, and therefore in the order of the files.
     std::int64_t before = 0;
     for (int part = 0; part < all.offsets[static_cast<std::size_t>(comm.rank())]; ++part)
-      before += all.values[static_cast<std::size_t>(part)].newlines;
+      before += all.values[static_cast<std::size_t>(part)].num_lines;
     std::size_t line = 0;
     for (std::size_t part = 0; part < scan.parts.size(); ++part) {
       for (; line < scan.part_ends[part]; ++line) scan.lines[line].number += before;
-      before += scan.parts[part].newlines;
+      before += scan.parts[part].num_lines;
     }
     return of_files;
   });
@@ -86,11 +86,12 @@ void JsonlSource::scan(const Communicator& comm, const NamedFields& fields) {
   const JsonlSchema mine = run_together(comm, [&] {
     lines_of_.emplace(file_pointers(files_), std::move(first_lines));
     tokens.resize(scan.lines.size());
-    told_ = declared_formats(fields);
-    return infer_schema(*lines_of_, scan.lines, tokens, told_);
+    declared_formats_ = declared_formats(fields);
+    return infer_schema(*lines_of_, scan.lines, tokens, declared_formats_);
   });
   schema_ = merge_over_ranks(comm, mine, lines_of_->names());
-  fail_together(comm, try_on_replicated_data([&] { require_declared_fields(schema_, told_, name_); }));
+  fail_together(comm,
+                try_on_replicated_data([&] { require_declared_fields(schema_, declared_formats_, name_); }));
   lines_ = all_gather_lists<LineRef>(comm, scan.lines, std::nullopt, "lines of the source").values;
   tokens_ = all_gather_lists<std::int64_t>(comm, tokens, std::nullopt, "lengths of the source").values;
 }
@@ -116,7 +117,7 @@ std::vector<LineRef> JsonlSource::lines_at(std::span<const std::int64_t> positio
 }
 
 RaggedBatch JsonlSource::read(std::span<const std::int64_t> positions) const {
-  return read_samples(*lines_of_, lines_at(positions), schema_, told_);
+  return read_samples(*lines_of_, lines_at(positions), schema_, declared_formats_);
 }
 
 std::vector<SourceField> JsonlSource::fields() const {

@@ -51,7 +51,7 @@ class JsonlSource : public SampleSource {
   std::string name_;  // path or pattern of the source, as configured
   InputFiles files_;
   std::optional<LineFiles> lines_of_;
-  DeclaredFormats told_;
+  DeclaredFormats declared_formats_;
   JsonlSchema schema_;
   std::vector<LineRef> lines_;
   std::vector<std::int64_t> tokens_;  // number of tokens of each line

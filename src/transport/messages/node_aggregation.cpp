@@ -73,7 +73,7 @@ class Planner {
     for (std::size_t member = 0; member < members_.size(); ++member) {
       std::int64_t bytes = 0;
       for (const int from : leaders_.ranks_of(other)) bytes += size(sizes_.from, member, from);
-      incoming_ += append_part(plan_.handed_on, members_[member], incoming_, bytes);
+      incoming_ += append_part(plan_.distributed, members_[member], incoming_, bytes);
     }
     append_part(plan_.incoming, leaders_.leader(other, node_), begin, incoming_ - begin);
   }
@@ -219,7 +219,7 @@ LeaderPlan NodeGroup::plan(NodeAggregation mode) const {
 
 LeaderRounds::LeaderRounds(const LeaderPlan& plan, const NodeGroup& group,
                            const std::vector<BlockList>& sends, const std::vector<BlockList>& receives)
-    : collect(sends.size()), between(sends.size()), hand_on(sends.size()) {
+    : collect(sends.size()), between(sends.size()), distribute(sends.size()) {
   const auto at = [](int rank) { return static_cast<std::size_t>(rank); };
   const auto add = [&](const std::vector<StagedPart>& parts, const std::byte* staging,
                        std::vector<BlockList>& lists) {
@@ -233,13 +233,13 @@ LeaderRounds::LeaderRounds(const LeaderPlan& plan, const NodeGroup& group,
       if (const int leader = plan.send_by[at(rank)]; leader != LeaderPlan::direct)
         append(sends[at(rank)], collect.sends[at(leader)]);
       if (const int leader = plan.receive_by[at(rank)]; leader != LeaderPlan::direct)
-        append(receives[at(rank)], hand_on.receives[at(leader)]);
+        append(receives[at(rank)], distribute.receives[at(leader)]);
     }
   }
   add(plan.collected, group.outgoing(), collect.receives);
   add(plan.outgoing, group.outgoing(), between.sends);
   add(plan.incoming, group.incoming(), between.receives);
-  add(plan.handed_on, group.incoming(), hand_on.sends);
+  add(plan.distributed, group.incoming(), distribute.sends);
 }
 
 }  // namespace evenkeel

@@ -74,12 +74,12 @@ struct LeaderPlan {
   /// By rank: the leader on this node that passes on the bytes from that rank, or `direct`.
   std::vector<int> receive_by;
   /// The parts of a leader's staging memory. `collected` and `outgoing` use the same memory; so do `incoming`
-  /// and `handed_on`. In a message, the bytes for each rank of the receiving node are contiguous, in
+  /// and `distributed`. In a message, the bytes for each rank of the receiving node are contiguous, in
   /// ascending order of sender.
-  std::vector<StagedPart> collected;  ///< bytes that members of this node send, ordered by final receiver
-  std::vector<StagedPart> outgoing;   ///< bytes to send to leaders of other nodes
-  std::vector<StagedPart> incoming;   ///< bytes to receive from leaders of other nodes
-  std::vector<StagedPart> handed_on;  ///< bytes to pass on to members of this node
+  std::vector<StagedPart> collected;    ///< bytes that members of this node send, ordered by final receiver
+  std::vector<StagedPart> outgoing;     ///< bytes to send to leaders of other nodes
+  std::vector<StagedPart> incoming;     ///< bytes to receive from leaders of other nodes
+  std::vector<StagedPart> distributed;  ///< bytes to pass on to members of this node
 
   /// Returns whether any messages to or from this rank's node go through leaders.
   [[nodiscard]] bool uses_leaders() const noexcept;
@@ -162,7 +162,7 @@ struct LeaderRounds {
 
   Lists collect;
   Lists between;
-  Lists hand_on;
+  Lists distribute;
 };
 
 }  // namespace evenkeel

@@ -80,7 +80,7 @@ NodeMemory& NodeMemory::get(const Communicator& comm) {
 }
 
 void NodeMemory::connect_neighbors(const Communicator& comm, const Communicator& node) {
-  any_neighbors_ = comm.all_reduce(node.size(), ReduceOp::max) > 1;
+  any_rank_has_neighbors_ = comm.all_reduce(node.size(), ReduceOp::max) > 1;
   GuardedWork work;
   Introduction own;
   if (node.size() > 1) work([&] { own = make_introduction(comm.rank()); });

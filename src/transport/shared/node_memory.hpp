@@ -70,7 +70,7 @@ class NodeMemory {
   /// it can be used. The result is the same on every rank.
   [[nodiscard]] const std::optional<ErrorReport>& unavailability() const noexcept { return obstacle_; }
   /// Returns whether any node has several ranks. The result is the same on every rank.
-  [[nodiscard]] bool any_neighbors() const noexcept { return any_neighbors_; }
+  [[nodiscard]] bool any_rank_has_neighbors() const noexcept { return any_rank_has_neighbors_; }
   [[nodiscard]] bool is_neighbor(int rank) const noexcept { return process_of(rank) != 0; }
 
   /// Returns `bytes` readable bytes at `place` in the heap of neighbor `rank`, valid while this object
@@ -120,7 +120,7 @@ class NodeMemory {
   std::map<int, SharedHeap::Place> words_of_neighbors_;
   std::uint64_t num_loans_ = 0;
   std::optional<ErrorReport> obstacle_;
-  bool any_neighbors_ = false;
+  bool any_rank_has_neighbors_ = false;
 };
 
 }  // namespace evenkeel

@@ -31,20 +31,20 @@ std::size_t count(const std::vector<bool>& ranks) {
 /// Header of a view in memory that other ranks read. The pieces of the view follow the header.
 struct OfferedView {
   std::int64_t row_bytes = 0;
-  DType in_memory = DType::uint8;
-  DType on_the_way = DType::uint8;
+  DType memory_dtype = DType::uint8;
+  DType wire_dtype = DType::uint8;
   std::int64_t num_pieces = 0;
 };
 
 /// Builds the announcement of all lists: their extents, followed by the views that the extents use.
-class Announced {
+class AnnouncementBuilder {
  public:
   std::vector<Extent> extents;
 
   /// Appends the view and returns its byte offset among the views.
   std::int64_t add(const RowView& view) {
     const auto at = static_cast<std::int64_t>(views_.size());
-    const OfferedView offered{static_cast<std::int64_t>(view.row_bytes), view.in_memory, view.on_the_way,
+    const OfferedView offered{static_cast<std::int64_t>(view.row_bytes), view.memory_dtype, view.wire_dtype,
                               std::ssize(view.pieces)};
     append(&offered, sizeof(offered));
     append(view.pieces.data(), view.pieces.size() * sizeof(RowView::Piece));
@@ -68,7 +68,7 @@ class Announced {
 };
 
 /// Adds all views of a list and returns the offset of each.
-std::vector<std::int64_t> add_views(const BlockList& list, Announced& announced) {
+std::vector<std::int64_t> add_views(const BlockList& list, AnnouncementBuilder& announced) {
   std::vector<std::int64_t> places;
   for (const RowView& view : list.views()) places.push_back(announced.add(view));
   return places;
@@ -85,7 +85,7 @@ std::optional<SharedHeap::Place> find(const BlockList& list, const BlockList::Bl
 RowView read_view(NodeMemory& memory, int rank, const SharedHeap::Place& place) {
   OfferedView offered;
   std::memcpy(&offered, memory.view(rank, place, sizeof(offered)).data(), sizeof(offered));
-  RowView view{static_cast<std::size_t>(offered.row_bytes), {}, offered.in_memory, offered.on_the_way};
+  RowView view{static_cast<std::size_t>(offered.row_bytes), {}, offered.memory_dtype, offered.wire_dtype};
   view.pieces.resize(static_cast<std::size_t>(offered.num_pieces));
   if (view.pieces.empty()) return view;
   const std::size_t bytes = view.pieces.size() * sizeof(RowView::Piece);
@@ -114,7 +114,7 @@ SharedOffer make_offer_for_neighbors(const NodeMemory& memory, const std::vector
 }  // namespace
 
 Notices::Notices(std::vector<bool> to, std::vector<bool> from)
-    : to_(std::move(to)), from_(std::move(from)), told_(from_.size()) {
+    : to_(std::move(to)), from_(std::move(from)), received_(from_.size()) {
   sending_.resize(std::ssize(to_));
   receiving_.resize(std::ssize(from_));
   outgoing_.resize(count(to_));
@@ -135,8 +135,9 @@ void Notices::begin_messages(const Communicator& comm, std::span<const OfferNoti
   for (std::size_t rank = 0; rank < from_.size(); ++rank) {
     const auto other = static_cast<int>(rank);
     if (from_[rank]) {
-      check_mpi(MPI_Irecv(&told_[rank], notice_bytes, MPI_BYTE, other, notice_tag, comm, receiving_.at(rank)),
-                "MPI_Irecv");
+      check_mpi(
+          MPI_Irecv(&received_[rank], notice_bytes, MPI_BYTE, other, notice_tag, comm, receiving_.at(rank)),
+          "MPI_Irecv");
     }
     if (to_[rank]) {
       check_mpi(MPI_Isend(&mine[rank], notice_bytes, MPI_BYTE, other, notice_tag, comm, sending_.at(rank)),
@@ -154,7 +155,7 @@ void Notices::exchange_all(const NonMpiRanks& ranks, std::span<const OfferNotice
                    std::as_writable_bytes(std::span(incoming_)), incoming_bytes_);
   auto in = incoming_.begin();
   for (std::size_t rank = 0; rank < from_.size(); ++rank) {
-    if (from_[rank]) told_[rank] = *in++;
+    if (from_[rank]) received_[rank] = *in++;
   }
   next_ = 0;
 }
@@ -173,7 +174,7 @@ void Notices::end() {
 }
 
 SharedOffer::SharedOffer(std::span<const BlockList* const> lists) {
-  Announced announced;
+  AnnouncementBuilder announced;
   std::vector<Extent>& extents = announced.extents;
   std::size_t staged = 0;  // bytes of the blocks outside the shared heap
   for (const BlockList* list : lists) {

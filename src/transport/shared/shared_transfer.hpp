@@ -74,7 +74,7 @@ class Notices {
   /// Waits for the next notice and returns the rank that sent it. Returns nullopt after the last notice.
   [[nodiscard]] std::optional<int> next();
   [[nodiscard]] const OfferNotice& notice_from(int rank) const {
-    return told_[static_cast<std::size_t>(rank)];
+    return received_[static_cast<std::size_t>(rank)];
   }
   /// Waits until this rank's notices have been sent.
   void end();
@@ -85,7 +85,7 @@ class Notices {
 
   std::vector<bool> to_;
   std::vector<bool> from_;
-  std::vector<OfferNotice> told_;  // received notices, by sending rank
+  std::vector<OfferNotice> received_;  // received notices, by sending rank
   // Used if ranks exchange notices over MPI.
   OpenRequests sending_{OpenRequests::Kind::others};
   OpenRequests receiving_{OpenRequests::Kind::receives};

@@ -109,7 +109,7 @@ struct Splitting {
     if (aligned_rows(tree.subtree(samples), alignment) > cap) return 0;
     for (std::size_t l = 0; l < limits.size(); ++l) {
       std::int64_t amount = 0;
-      for (const std::int64_t i : samples) amount += limits[l].of_samples[static_cast<std::size_t>(i)];
+      for (const std::int64_t i : samples) amount += limits[l].sample_amounts[static_cast<std::size_t>(i)];
       if (amount > limits[l].most) return l + 1;
     }
     return std::nullopt;

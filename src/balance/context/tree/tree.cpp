@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t max_placed = 1 << 17;
 constexpr std::int64_t max_trials = 64;
 /// Maximum number of possible places (micro-batches and blocks) that improve_tree() examines per item.
-constexpr std::int64_t looks_per_item = 1 << 12;
+constexpr std::int64_t evaluations_per_item = 1 << 12;
 /// An end time that exceeds the lower bound by at most 1 / near_enough of it is not improved further.
 constexpr Cost near_enough = 4096;
 
@@ -224,8 +224,8 @@ class TreeSearch {
 
   void improve_places() {
     const std::int64_t n = levels_.num_items();
-    const std::int64_t max_looks = looks_per_item * std::min<std::int64_t>(n, 1024);
-    std::int64_t evaluations_left = max_looks / (1 + n / 4096);
+    const std::int64_t max_evaluations = evaluations_per_item * std::min<std::int64_t>(n, 1024);
+    std::int64_t evaluations_left = max_evaluations / (1 + n / 4096);
     if (levels_.problem().ranks + std::ssize(best_.tasks) > evaluations_left / 1024) return;
     improve_tree(best_.tasks, levels_, bound_ + bound_ / near_enough, evaluations_left);
     best_.sort_tasks_and_compute_heights(levels_);
@@ -291,11 +291,12 @@ class TreeMoves {
       const auto last = std::ranges::max_element(ranks);
       if (*last <= enough) return;
       limit_ = *last - 1;
-      looks_ = 0;
+      num_evaluations_ = 0;
       if (!remove_micro_batches(static_cast<std::size_t>(last - ranks.begin())) || !put_all()) undo();
       journal_.clear();
       drop_empty();
-      evaluations_left -= looks_ + static_cast<std::int64_t>(tasks_->size() + ranks.size()) / 4 + 16;
+      evaluations_left -=
+          num_evaluations_ + static_cast<std::int64_t>(tasks_->size() + ranks.size()) / 4 + 16;
     }
   }
 
@@ -388,7 +389,7 @@ class TreeMoves {
 
   template <typename Consider>
   void consider_tasks(Item item, const Consider& consider) {
-    looks_ += static_cast<std::int64_t>(tasks_->size());
+    num_evaluations_ += static_cast<std::int64_t>(tasks_->size());
     for (std::size_t t = 0; t < tasks_->size(); ++t) {
       const OpenTask& task = (*tasks_)[t];
       if (task.items.empty() || task.level < levels_->lowest_level(item)) continue;
@@ -408,7 +409,7 @@ class TreeMoves {
       if (!levels_->fits(item, level)) continue;
       const Cost fastest = levels_->fastest_time(levels_->work(item), level);
       const auto ends = heights_.heights_at(level);
-      looks_ += static_cast<std::int64_t>(ends.size());
+      num_evaluations_ += static_cast<std::int64_t>(ends.size());
       for (std::size_t block = 0; block < ends.size(); ++block) {
         const Cost time = levels_->speeds().block_time(fastest, level, block);
         consider({area_of(time, level, block), ends[block] + time, tasks_->size(), level, block});
@@ -433,9 +434,9 @@ class TreeMoves {
   std::vector<OpenTask>* tasks_;
   const Levels* levels_;
   BlockHeights heights_;
-  SearchMoves random_;
+  SplitMix64 random_;
   Cost limit_ = 0;  ///< latest time at which a rank that gets an item may end
-  std::int64_t looks_ = 0;
+  std::int64_t num_evaluations_ = 0;
   std::vector<std::size_t> chosen_;
   std::vector<Item> items_;
   /// Index and previous state of each task that the current trial changed, for undo().

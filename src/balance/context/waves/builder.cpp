@@ -87,8 +87,9 @@ class WaveBeam {
     placements_ -= std::ssize(builder_.order());
     for (std::size_t t = before; t < longer.waves.tasks.size(); ++t)
       for (const Item item : longer.waves.tasks[t].items) longer.left -= min_area(item);
-    std::int64_t no_looks = 0;  // do not examine places; only recompute the end, including the small items
-    improve_waves(longer.waves, levels_, small_, no_looks);
+    std::int64_t no_evaluations =
+        0;  // do not examine places; only recompute the end, including the small items
+    improve_waves(longer.waves, levels_, small_, no_evaluations);
     // The factor 9/8 accounts for idle ranks in later waves.
     longer.score = longer.waves.end + levels_.speeds().mean_time(longer.left) * 9 / 8;
     if (builder_.holds_all(longer.waves)) {
@@ -130,7 +131,7 @@ WaveBuilder::WaveBuilder(const Levels& levels, std::vector<Item> items)
     tokens_.push_back(levels.aligned_tokens(order_[at], 0));
     places_[static_cast<std::size_t>(order_[at])] = at;
   }
-  tokens_fall_ = std::ranges::is_sorted(tokens_, std::ranges::greater{});
+  are_tokens_descending_ = std::ranges::is_sorted(tokens_, std::ranges::greater{});
 }
 
 void WaveBuilder::reset_unplaced_items(const Waves& waves) {
@@ -153,7 +154,7 @@ std::size_t WaveBuilder::first_place_within(std::size_t from, Cost work, std::in
   const auto by_work =
       std::ranges::lower_bound(works_.begin() + begin, works_.end(), work, std::ranges::greater{});
   const auto at = by_work - works_.begin();
-  if (!tokens_fall_) return static_cast<std::size_t>(at);
+  if (!are_tokens_descending_) return static_cast<std::size_t>(at);
   const auto by_tokens =
       std::ranges::lower_bound(tokens_.begin() + at, tokens_.end(), tokens, std::ranges::greater{});
   return static_cast<std::size_t>(by_tokens - tokens_.begin());

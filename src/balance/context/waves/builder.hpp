@@ -69,10 +69,10 @@ class WaveBuilder {
 
   const Levels* levels_;
   std::vector<Item> order_;
-  std::vector<Cost> works_;           ///< work of each item, in the order of `order_`
-  std::vector<std::int64_t> tokens_;  ///< aligned tokens of each item on one rank, in the order of `order_`
-  bool tokens_fall_ = true;           ///< whether `tokens_` never increases, so that it can be bisected
-  std::vector<std::size_t> places_;   ///< position of each item in `order_`
+  std::vector<Cost> works_;            ///< work of each item, in the order of `order_`
+  std::vector<std::int64_t> tokens_;   ///< aligned tokens of each item on one rank, in the order of `order_`
+  bool are_tokens_descending_ = true;  ///< whether `tokens_` never increases, so that it can be bisected
+  std::vector<std::size_t> places_;    ///< position of each item in `order_`
   /// By position: the position itself if its item is not placed yet, otherwise a later position.
   std::vector<std::size_t> next_;
 };

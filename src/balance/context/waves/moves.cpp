@@ -22,7 +22,7 @@ struct OpenWave {
   FreeRanks free{};
   Cost time = 0;
   /// Number of the last trial in which save_before_change() saved the wave's previous state.
-  std::int64_t kept_for = 0;
+  std::int64_t saved_in_trial = 0;
 
   void compute_time() {
     time = 0;
@@ -47,7 +47,11 @@ struct WaveSpot {
 class WaveMoves {
  public:
   WaveMoves(Waves& waves, const Levels& levels, const SmallItems& small, std::int64_t& evaluations_left)
-      : result_(&waves), levels_(&levels), small_(small), looks_left_(evaluations_left), all_ranks_(levels) {
+      : result_(&waves),
+        levels_(&levels),
+        small_(small),
+        evaluations_left_(evaluations_left),
+        all_ranks_(levels) {
     for (OpenTask& task : waves.tasks) {
       const auto w = static_cast<std::size_t>(task.wave);
       if (w >= waves_.size()) waves_.resize(w + 1, {.free = all_ranks_});
@@ -60,7 +64,7 @@ class WaveMoves {
 
   void improve() {
     bool improved = true;
-    while (improved && looks_left_ > 0) {
+    while (improved && evaluations_left_ > 0) {
       improved = false;
       for (const std::size_t w : waves_by_idle_time())
         for (const Cost share : {0, 50, 10, 4, 2}) improved |= try_on_all_levels({w, w, share});
@@ -153,7 +157,7 @@ class WaveMoves {
   /// smaller maximum sizes of new groups.
   bool try_on_all_levels(const Ruin& ruin) {
     bool improved = false;
-    for (highest_ = levels_->count() - 1; highest_ >= 0 && looks_left_ > 0; --highest_) {
+    for (highest_ = levels_->count() - 1; highest_ >= 0 && evaluations_left_ > 0; --highest_) {
       if (ruin.second >= waves_.size()) break;
       improved |= try_ruin_and_recreate(ruin);
       if (!has_multi_rank_tasks(ruin.first) && !has_multi_rank_tasks(ruin.second)) break;
@@ -169,12 +173,12 @@ class WaveMoves {
   bool try_ruin_and_recreate(const Ruin& ruin) {
     std::vector<Item> items;
     const Cost before_end = end();
-    looks_left_ -= num_tasks_;
+    evaluations_left_ -= num_tasks_;
     ++trial_;
     changes_.clear();
     remove_late_tasks(ruin.second, ruin.share, items);
     if (ruin.first != ruin.second) remove_late_tasks(ruin.first, ruin.share, items);
-    if (static_cast<std::int64_t>(items.size()) * num_tasks_ <= looks_left_ &&
+    if (static_cast<std::int64_t>(items.size()) * num_tasks_ <= evaluations_left_ &&
         put_all(std::move(items), before_end))
       return true;
     undo_changes();
@@ -191,9 +195,9 @@ class WaveMoves {
 
   /// Saves the state of a wave before its first change in a trial.
   void save_before_change(std::size_t w) {
-    if (waves_[w].kept_for == trial_) return;
+    if (waves_[w].saved_in_trial == trial_) return;
     changes_.push_back({.kind = Change::Kind::changed, .wave = w, .before = waves_[w]});
-    waves_[w].kept_for = trial_;
+    waves_[w].saved_in_trial = trial_;
   }
 
   void erase(std::size_t w) {
@@ -203,7 +207,7 @@ class WaveMoves {
 
   void add_wave() {
     changes_.push_back({.kind = Change::Kind::added, .wave = waves_.size()});
-    waves_.push_back({.free = all_ranks_, .kept_for = trial_});
+    waves_.push_back({.free = all_ranks_, .saved_in_trial = trial_});
   }
 
   void undo_changes() {
@@ -278,7 +282,7 @@ class WaveMoves {
 
   void consider_tasks(Item item, std::size_t w, WaveSpot& best) {
     const OpenWave& wave = waves_[w];
-    looks_left_ -= static_cast<std::int64_t>(wave.tasks.size()) + 1;
+    evaluations_left_ -= static_cast<std::int64_t>(wave.tasks.size()) + 1;
     for (std::size_t t = 0; t < wave.tasks.size(); ++t) {
       const OpenTask& task = wave.tasks[t];
       if (task.level < levels_->lowest_level(item) || !task.has_room_for(item, *levels_)) continue;
@@ -311,7 +315,7 @@ class WaveMoves {
   Waves* result_;
   const Levels* levels_;
   SmallItems small_;
-  std::int64_t& looks_left_;
+  std::int64_t& evaluations_left_;
   FreeRanks all_ranks_;
   std::int64_t num_tasks_ = 0;
   int highest_ = 0;  ///< maximum level of new groups, except for items that only fit on a higher level

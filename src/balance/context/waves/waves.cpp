@@ -28,7 +28,7 @@ constexpr std::int64_t max_in_a_grid = 1 << 14;
 /// An end time that exceeds the lower bound by at most 1 / waves_near_enough of it is not improved further.
 constexpr Cost waves_near_enough = 4096;
 /// Maximum number of possible places (micro-batches and free ranks) that improve_waves() examines per item.
-constexpr std::int64_t wave_looks_per_item = 1 << 12;
+constexpr std::int64_t wave_evaluations_per_item = 1 << 12;
 /// Maximum number of results of build_starts(), and also of beam_search_starts(), that are improved.
 constexpr std::int64_t max_started = 24;
 /// Maximum number of improved starts (WaveSearch::Start) to which the other items are added.
@@ -119,7 +119,7 @@ class WaveSearch {
   /// of items up to 1024 items, and decreases above 16384 items.
   [[nodiscard]] std::int64_t num_places_to_examine() const {
     const std::int64_t n = levels_.num_items();
-    return wave_looks_per_item * std::min<std::int64_t>(n, 1024) / (1 + n / 16384);
+    return wave_evaluations_per_item * std::min<std::int64_t>(n, 1024) / (1 + n / 16384);
   }
 
   [[nodiscard]] bool is_near(Cost end) const { return end - bound_ <= bound_ / waves_near_enough; }
@@ -138,14 +138,14 @@ class WaveSearch {
     }
     WaveBuilder builder(levels_, longs_);
     std::int64_t placements = (max_wave_placements / 2 + levels_.num_items() / 4) / effort_divisor();
-    std::int64_t no_looks = 0;
+    std::int64_t no_evaluations = 0;
     const std::vector<Cost> heights{0, unlimited, full_time_, full_time_ * 3 / 4, full_time_ * 9 / 16};
     for (const Cost height : heights) {
       for (const Cost limit : limits_) {
         if (!starts.empty() && placements <= 0) break;
         Start start{.waves = {}, .trial = {.first_limit = limit, .height = height}};
         start.waves = builder.build(start.trial);
-        improve_waves(start.waves, levels_, small_, no_looks);
+        improve_waves(start.waves, levels_, small_, no_evaluations);
         starts.push_back(std::move(start));
         placements -= std::ssize(longs_);
       }
