@@ -277,7 +277,7 @@ def test_lines_of_tokens_or_chats_are_rows(tmp_path, lines_of):
     (chat([1, 2], [0, 1], loss_mask=[0, 1]), "could each specify which tokens carry loss"),
     (chat([1, 2], [0, 1], odd=[1, 2, 3]), "column 'odd': has 3 values; the sample has 2 tokens, 1 of them in the response"),
     (chat([1, 2], [0, 1], words=["a", "b"]), "column 'words': is a list of strings"),
-    (chat([1, 2], [0, 1], nothing=None), "column 'nothing': has no value"),
+    (chat([1, 2], [0, 1], nothing=None), "column 'nothing': is None, or contains None"),
     (chat([1, 2], [0, 1], nested={"a": 1}), "column 'nested': is a dict"),
     (chat([1, 2], [0, 1], score=float("nan")), "column 'score': holds nan"),
     (chat([1, 2], [0, 1], note="a\ud83d"), "column 'note': has half of a surrogate pair"),

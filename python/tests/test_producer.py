@@ -35,7 +35,7 @@ def test_put_counts_what_happened_to_the_samples(buffer):
 def test_a_key_with_different_content_is_refused_and_a_resent_sample_is_a_duplicate_even_after_the_end(buffer):
     producer = evenkeel.Producer(buffer.url)
     producer.put([sample("a", 0), sample("a", 1)])
-    with pytest.raises(evenkeel.InputError, match=r"samples\[1\]: sample 1 of group 'a' was already accepted with different content"):
+    with pytest.raises(evenkeel.InputError, match=r"samples\[1\]: sample 1 of group 'a' was already received with different content"):
         producer.put([sample("b", 0), sample("a", 1, response_ids=[4])])
     producer.end()
     assert producer.put(sample("a", 0)).duplicates == 1
@@ -51,7 +51,7 @@ def test_samples_of_slime_with_one_key_and_other_tokens_are_refused_together_and
 
     producer = evenkeel.Producer(buffer.url)
     for first in ([of_slime([1, 2]), of_slime([1, 3])], [of_slime([1, 2])]):
-        refused = pytest.raises(evenkeel.InputError, match="sample 1 of group 5 was already accepted with different content")
+        refused = pytest.raises(evenkeel.InputError, match="sample 1 of group 5 was already received with different content")
         if len(first) == 1:
             producer.put(first)
             first = [of_slime([1, 3])]

@@ -330,8 +330,7 @@ evenkeel_status evenkeel_seqlen_balance_figures(const int64_t* lengths, int64_t 
     if (partition.size() == 0) throw InputError("partitions", "are empty");
     for (const Item item : partition.items())
       if (item < 0 || item >= count)
-        throw InputError("partitions", "contain " + std::to_string(item) +
-                                           ", which is not an index of the " +
+        throw InputError("partitions", "contain " + std::to_string(item) + ", which is not an index of the " +
                                            format_plain_count(count, "length"));
     write_figures(seqlen_balance_metrics(values, partition), figures);
   });
@@ -360,7 +359,10 @@ evenkeel_status evenkeel_take_rows(const void* source, int64_t num_rows, int64_t
     if (row_bytes <= 0 || num_items == 0) return;  // rows of zero bytes need not be copied
     require(source, "source");
     std::vector<std::byte*> memory;
-    for (std::int64_t g = 0; g < k; ++g) memory.push_back(static_cast<std::byte*>(targets[g]));
+    for (std::int64_t g = 0; g < k; ++g) {
+      if (!groups[g].empty()) require(targets[g], "targets");
+      memory.push_back(static_cast<std::byte*>(targets[g]));
+    }
     constexpr std::size_t worth_a_thread = std::size_t{1} << 22;
     const auto bytes = static_cast<std::size_t>(row_bytes);
     const auto useful =

@@ -114,12 +114,12 @@ evenkeel_status evenkeel_cp_runs(int64_t aligned_length, int32_t cp_size, int32_
   return run_guarded([&] {
     require(bounds, "bounds");
     require(num_runs, "num_runs");
-    *num_runs = 0;
-    for (const RowRange& run : cp_runs(aligned_length, group_of(cp_size, cp_layout), CpRank{cp_rank})) {
-      bounds[2 * *num_runs] = run.begin;
-      bounds[2 * *num_runs + 1] = run.end;
-      ++*num_runs;
+    const CpRuns runs = cp_runs(aligned_length, group_of(cp_size, cp_layout), CpRank{cp_rank});
+    for (const RowRange& run : runs) {
+      *bounds++ = run.begin;
+      *bounds++ = run.end;
     }
+    *num_runs = std::ssize(runs);
   });
 }
 

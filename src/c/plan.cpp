@@ -312,6 +312,7 @@ evenkeel_status evenkeel_losses(const evenkeel_lengths* lengths, const evenkeel_
     require(config, "config");
     const LengthTable table = table_of(lengths);
     const LossSettings settings = config->config.profile(text_or_empty(profile)).loss;
+    require_list(sample_offsets, num_micro_batches, "sample_offsets");
     require(sample_offsets, "sample_offsets");
     const Partition micro_batches =
         partition_of(samples, sample_offsets[num_micro_batches], sample_offsets, num_micro_batches);

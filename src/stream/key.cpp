@@ -133,10 +133,6 @@ std::optional<std::uint32_t> SeenKeys::content_hash(const GroupKey& group,
   return static_cast<std::uint32_t>(bits_of(content_slot_of(group, index)) >> content_shift(index));
 }
 
-bool SeenKeys::has_group(const GroupKey& group) const noexcept {
-  return bits_of(group) != 0;
-}
-
 bool SeenKeys::has_ended(const GroupKey& group) const noexcept {
   return (bits_of(group) & ended_bit) != 0;
 }

@@ -66,8 +66,6 @@ class SeenKeys {
   /// Returns the hash of the sample's content, or nullopt if the sample is not in the set.
   [[nodiscard]] std::optional<std::uint32_t> content_hash(const GroupKey& group,
                                                           std::int64_t index) const noexcept;
-  /// Returns whether a sample of the group with an index below 63, or the end of the group, was recorded.
-  [[nodiscard]] bool has_group(const GroupKey& group) const noexcept;
   /// Returns whether mark_ended() was called for the group. Such a group does not accept more samples.
   [[nodiscard]] bool has_ended(const GroupKey& group) const noexcept;
   /// Returns the recorded indexes below `group_size`, ascending.

@@ -115,7 +115,7 @@ std::optional<std::uint32_t> Ledger::added_content_hash(std::int64_t arrival,
 
 bool Ledger::knows_group(const Uid& uid) const {
   const GroupKey key = group_key(uid);
-  return groups_.contains(key) || seen_.has_group(key);
+  return groups_.contains(key) || has_finished_samples(key);
 }
 
 std::string Ledger::rejection_reason(const SampleAccepted& sample) const {
@@ -243,8 +243,12 @@ GroupState& Ledger::find_or_begin_group(const Uid& uid, const GroupKey& key, std
   if (!is_new) return group;
   group.uid = uid;
   for (const std::int64_t index : seen_.indexes(key, settings_.group_size)) group.gone.insert(index);
-  if (!is_replay(number) && !seen_.has_group(key)) use_ticket(holder);
+  if (!is_replay(number) && !has_finished_samples(key)) use_ticket(holder);
   return group;
+}
+
+bool Ledger::has_finished_samples(const GroupKey& key) const {
+  return seen_.has_ended(key) || !seen_.indexes(key, settings_.group_size).empty();
 }
 
 void Ledger::use_ticket(const std::string& holder) {

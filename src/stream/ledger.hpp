@@ -297,6 +297,8 @@ class Ledger {
 
   GroupState& find_or_begin_group(const Uid& uid, const GroupKey& key, std::int64_t number,
                                   const std::string& holder);
+  /// Returns whether a sample of the group was trained or dropped, or the group has ended.
+  [[nodiscard]] bool has_finished_samples(const GroupKey& key) const;
   void use_ticket(const std::string& holder);
   void reevaluate_group(const GroupKey& key, Changes& changes);
   void record_seen(const GroupKey& key, std::int64_t index, std::uint32_t content, Changes& changes);

@@ -88,7 +88,7 @@ TEST(RequireMemory, refuses_absurd_amounts_and_grants_small_ones) {
     FAIL() << "an error was expected";
   } catch (const LimitError& error) {
     EXPECT_THAT(error.report().message,
-                AllOf(HasSubstr("9223372036854775807 bytes"), HasSubstr("are free on this node")));
+                AllOf(HasSubstr("9223372036854775807 bytes"), HasSubstr("are available to this process")));
   }
 }
 

@@ -86,7 +86,7 @@ TEST(Buffer, refuses_a_known_key_with_different_content_in_every_state) {
   buffer->accept_samples(received(one));
   const ErrorReport report = refusal(rollout_line("a", 1) + other);
   EXPECT_EQ(report.where, "body:2");
-  EXPECT_EQ(report.message, "sample 0 of group 'a' was already accepted with different content");
+  EXPECT_EQ(report.message, "sample 0 of group 'a' was already received with different content");
   EXPECT_THAT(report.hint, HasSubstr("an index of its own"));
   EXPECT_EQ(buffer->status().stream.received.samples, 1) << "nothing of the request is taken";
   buffer->accept_samples(received(rollout_line("a", 1)));

@@ -125,7 +125,7 @@ TEST_F(RedisBuffer, is_written_only_by_the_holder_of_the_lease) {
   const auto store = open();
   redis_->call({"SET", lease_key, "another http://there"});
   EXPECT_THAT(report_of<IoError>([&] { store->commit(with_body(1, "one")); }).message,
-              HasSubstr("now belongs to another server"));
+              HasSubstr("no longer belongs to this server"));
   EXPECT_THROW(store->refresh(), IoError);
   EXPECT_THROW(open(), IoError);
   EXPECT_EQ(redis_->call({"EXISTS", bodies_key}).number(), 0) << "nothing was written";

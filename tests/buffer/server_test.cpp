@@ -156,10 +156,9 @@ TEST(BufferServer, answers_each_refusal_with_its_status) {
   EXPECT_EQ(server.post("/v1/samples", "xyz", {{"Content-Encoding", "gzip"}})->status, 422);
   EXPECT_THAT(server.post("/v1/samples", "xyz", {{"Content-Encoding", "GZIP"}})->body,
               testing::Not(HasSubstr("Content-Encoding")));
-  EXPECT_THAT(
-      server.post("/v1/samples", "\x1f\x8b\x08 a gzip body")->body,
-      HasSubstr("body: looks gzip-compressed, but the request has no Content-Encoding header. Add the "
-                "header Content-Encoding: gzip"));
+  EXPECT_THAT(server.post("/v1/samples", "\x1f\x8b\x08 a gzip body")->body,
+              HasSubstr("body: looks gzip-compressed, but the request is not marked as compressed. Send "
+                        "the header Content-Encoding: gzip"));
   EXPECT_THAT(server.post("/v1/samples", "x", {}, "application/vnd.safetensors")->body,
               HasSubstr("body: has 1 byte; the header's length alone takes 8"));
   EXPECT_EQ(server.post("/v1/tickets", "{}")->status, 422);
@@ -261,7 +260,7 @@ TEST(BufferServer, distinguishes_duplicates_from_conflicts_in_any_encoding) {
   const auto other = server.post("/v1/samples", rollout_line("a", 1, 0, 9));
   EXPECT_EQ(other->status, 409);
   EXPECT_THAT(json::parse(other->body)["error"],
-              HasSubstr("body:1: sample 1 of group 'a' was already accepted with different content"));
+              HasSubstr("body:1: sample 1 of group 'a' was already received with different content"));
 }
 
 TEST(BufferServer, grants_tickets_to_a_holder_once_per_request) {

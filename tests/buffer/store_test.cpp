@@ -217,15 +217,15 @@ TEST_F(LmdbFolder, can_be_used_by_one_buffer_at_a_time) {
   const auto store = open();
   const ErrorReport report = report_of<IoError>([&] { return open(); });
   EXPECT_EQ(report.where, path().string());
-  EXPECT_THAT(report.message, HasSubstr("in use by another buffer"));
+  EXPECT_THAT(report.message, HasSubstr("in use by another process"));
 }
 
 TEST_F(LmdbFolder, can_be_used_by_one_buffer_at_a_time_after_its_files_were_removed) {
   const auto store = open();
   std::filesystem::remove(path() / "lock.mdb");
-  EXPECT_THAT(report_of<IoError>([&] { return open(); }).message, HasSubstr("in use by another buffer"));
+  EXPECT_THAT(report_of<IoError>([&] { return open(); }).message, HasSubstr("in use by another process"));
   EXPECT_THAT(report_of<IoError>([&] { return open_lmdb_store_read_only(path()); }).message,
-              HasSubstr("in use by another buffer"));
+              HasSubstr("in use by another process"));
 }
 
 TEST_F(LmdbFolder, reports_that_it_stores_nothing_once_it_was_removed) {

@@ -241,6 +241,10 @@ TEST(CDropIn, rows_are_taken_group_after_group) {
   EXPECT_EQ(second, (std::array<std::int32_t, 2>{10, 12}));
   EXPECT_EQ(evenkeel_take_rows(source.data(), 3, 4, items.data(), 3, offsets.data(), 2, targets.data(), 2),
             EVENKEEL_ERROR_INPUT);
+  const std::array<void*, 2> without_second{first.data(), nullptr};
+  EXPECT_EQ(
+      evenkeel_take_rows(source.data(), 4, 4, items.data(), 3, offsets.data(), 2, without_second.data(), 2),
+      EVENKEEL_ERROR_ARGUMENT);
 }
 
 TEST(CErrors, an_error_may_be_set_by_a_caller) {

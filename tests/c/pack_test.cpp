@@ -88,6 +88,8 @@ TEST(CPack, runs_and_indices_belong_to_a_rank) {
   std::array<std::int64_t, 4> bounds{};
   ASSERT_EQ(evenkeel_cp_runs(8, 2, EVENKEEL_ZIGZAG, 0, bounds.data(), &count), EVENKEEL_OK);
   EXPECT_EQ(bounds, (std::array<std::int64_t, 4>{0, 2, 6, 8}));
+  EXPECT_EQ(evenkeel_cp_runs(7, 2, EVENKEEL_ZIGZAG, 0, bounds.data(), &count), EVENKEEL_ERROR_INPUT);
+  EXPECT_EQ(count, 2) << "unchanged";
   Numbers indices(4);
   ASSERT_EQ(evenkeel_partitioned_indices(layout.padded.data(), 3, 2, EVENKEEL_ZIGZAG, 0, indices.data()),
             EVENKEEL_OK);

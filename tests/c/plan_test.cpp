@@ -135,6 +135,9 @@ TEST(CPlan, losses_of_other_micro_batches_add_up) {
   EXPECT_EQ(evenkeel_losses(&lengths.value, config_of("{}").get(), nullptr, twice.data(), offsets.data(), 2,
                             ranks.data(), 2, &found),
             EVENKEEL_ERROR_INPUT);
+  EXPECT_EQ(evenkeel_losses(&lengths.value, config_of("{}").get(), nullptr, samples.data(), offsets.data(),
+                            -1, ranks.data(), 2, &found),
+            EVENKEEL_ERROR_ARGUMENT);
 }
 
 }  // namespace

@@ -63,13 +63,13 @@ TEST(ConfigDocument, may_be_written_as_editors_and_programs_do) {
 }
 
 TEST(ConfigDocument, tabs_and_second_keys_are_refused_with_their_line) {
-  EXPECT_EQ(
-      refusal("mesh:\n\ttp: 2\n"),
-      "job.yaml:2:4: malformed YAML: illegal map value. Indent with spaces: the line begins with a tab");
+  EXPECT_EQ(refusal("mesh:\n\ttp: 2\n"),
+            "job.yaml:2:4: malformed YAML: illegal map value. Indent with spaces: a tab is in front of the "
+            "first word of the line");
   EXPECT_EQ(
       refusal("mesh:\n  tp: 2\n\tcp: 2\n"),
-      "job.yaml:3:1: malformed YAML: illegal tab when looking for indentation. Indent with spaces: the line "
-      "begins with a tab");
+      "job.yaml:3:1: malformed YAML: illegal tab when looking for indentation. Indent with spaces: a tab is "
+      "in front of the first word of the line");
   EXPECT_EQ(refusal("{\"mesh\": {\"tp\": 2},\n \"mesh\": {\"cp\": 2}}"),
             "job.yaml:2: mesh: the key is given twice. Remove one of them");
 }

@@ -64,8 +64,9 @@ TEST(ConfigStream, excludes_settings_of_the_jobs_own_buffer_if_it_names_another)
 }
 
 TEST(ConfigStream, refuses_several_buffers_and_suggests_redis) {
-  EXPECT_THAT(refusal("source: {kind: stream, path: ['http://a:1', 'https://b:2']}\n"),
-              AllOf(HasSubstr("source.path"), HasSubstr("must be the only entry"), HasSubstr("Redis")));
+  EXPECT_THAT(
+      refusal("source: {kind: stream, path: ['http://a:1', 'https://b:2']}\n"),
+      AllOf(HasSubstr("source.path"), HasSubstr("must be given alone, not in a list"), HasSubstr("Redis")));
   EXPECT_EQ(refusal("source: {kind: jsonl, path: [a, b]}\n"), "accepted");
 }
 

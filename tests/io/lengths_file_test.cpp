@@ -203,7 +203,7 @@ TEST(LengthTable, an_empty_csv_is_an_error) {
 
 TEST(LengthTable, a_row_with_other_columns_than_the_header_is_an_error) {
   EXPECT_EQ(lengths_error("prompt_length,response_length\n1,2\n3\n", ".csv", 3).message,
-            "has 1 value; the header names 2 columns");
+            "has 1 value; the first line has 2 values");
 }
 
 TEST(LengthTable, an_invalid_length_is_an_error_with_its_value) {

@@ -120,11 +120,11 @@ TEST(RowConventions, reject_a_mask_that_is_set_at_the_last_row) {
 
 TEST(RowConventions, reject_rows_of_another_kind) {
   EXPECT_THAT(refusal("loss_mask", response_token, {1, 1, 1}, at("loss_mask", RowConvention::token)),
-              HasSubstr("has one row per response_token; fields.loss_mask.at: token needs one per token"));
+              HasSubstr("is of kind response_token, but fields.loss_mask.at: token needs kind token"));
   EXPECT_THAT(refusal("loss_mask", token, {0, 0, 1, 1, 1}, at("loss_mask", RowConvention::response)),
-              HasSubstr("at: response needs one per response_token"));
+              HasSubstr("at: response needs kind response_token"));
   EXPECT_THAT(refusal("flag", FieldKind::sample, {1}, at("flag", RowConvention::next)),
-              HasSubstr("at: next needs one per token"));
+              HasSubstr("at: next needs kind token"));
 }
 
 TEST(ResponseMask, is_the_loss_mask) {

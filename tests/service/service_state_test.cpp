@@ -69,7 +69,7 @@ TEST(ServiceState, omits_undetermined_communication) {
   const std::string text = to_text(made_up_state());
   const std::string broken = replaced(text, "\"between_nodes\": 0.0", "\"between_nodes\": -1.0");
   EXPECT_THAT(refusal_of(with_right_checksum(broken)),
-              HasSubstr("'between_nodes' that is not a number of seconds"));
+              HasSubstr("'between_nodes' that is neither 0 nor from"));
 }
 
 TEST(ServiceState, of_an_older_version_without_shapes_round_trips) {

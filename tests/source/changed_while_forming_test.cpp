@@ -59,7 +59,7 @@ TEST(Patience, reports_an_unreachable_buffer_after_a_second) {
   while (notes.empty()) patience.on_unreachable(IoError("http://127.0.0.1:8710", "cannot be reached"));
   const auto waited = std::chrono::steady_clock::now() - begun;
   set_waiting_notes_destination([](const std::string&) {});
-  EXPECT_THAT(notes, ElementsAre(testing::HasSubstr("the buffer has not responded")));
+  EXPECT_THAT(notes, ElementsAre(testing::HasSubstr("the buffer has accepted no request")));
   EXPECT_GE(waited, 1s) << "a restart that takes less is not worth a note";
   EXPECT_LT(waited, 6s);
 }

@@ -233,10 +233,12 @@ TEST(Ledger, rejects_steps_that_do_not_follow_or_whose_groups_changed) {
   EXPECT_NE(why({0, 0, {{a, 2}}, {}, {}}).find("2 samples for group 'a', which has 1"), std::string::npos);
   keeper.tell(StepFormed{0, 0, {{a, 1}}, {}, {}});
   keeper.tell(GroupClosed{b});
-  EXPECT_NE(why({2, 0, {{b, 1}}, {}, {}}).find("step 2 was formed after step 0"), std::string::npos);
+  EXPECT_NE(why({2, 0, {{b, 1}}, {}, {}}).find("step 2 was formed, but the next step is 1"),
+            std::string::npos);
   EXPECT_NE(why({1, 0, {}, {}, {}}).find("step 1 has no groups"), std::string::npos);
   keeper.tell(StepTrained{0});
-  EXPECT_NE(why({0, 0, {{b, 1}}, {}, {}}).find("step 0 was formed after step 0"), std::string::npos);
+  EXPECT_NE(why({0, 0, {{b, 1}}, {}, {}}).find("step 0 was formed, but the next step is 1"),
+            std::string::npos);
 }
 
 TEST(Ledger, a_group_leaves_a_formed_step_only_on_request) {
@@ -364,6 +366,19 @@ TEST(Ledger, a_group_uses_a_ticket_of_its_holder_or_the_oldest) {
   EXPECT_EQ(keeper.ledger.status().oldest_tickets->holder, "dead");
   keeper.tell(sample(b, 0));
   EXPECT_EQ(keeper.ledger.status().oldest_tickets->holder, "alive");
+}
+
+TEST(Ledger, a_group_uses_one_ticket_even_if_its_first_samples_were_dropped) {
+  StreamSettings settings = groups_of(100);
+  settings.max_staleness = 9;
+  Keeper keeper(settings);
+  keeper.tell(TicketsGranted{2, 100, 700, "", ""});
+  const std::int64_t first = keeper.tell(sample(a, 70));
+  keeper.tell(SamplesDropped{{first}, DropReason::filtered});
+  EXPECT_TRUE(keeper.ledger.knows_group(a));
+  keeper.tell(sample(a, 71));
+  EXPECT_EQ(keeper.ledger.status().tickets, 1);
+  EXPECT_EQ(keeper.restarted().status().tickets, 1);
 }
 
 TEST(Ledger, recognizes_a_repeated_request_while_any_of_its_tickets_is_open) {

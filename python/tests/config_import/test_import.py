@@ -86,7 +86,7 @@ def test_a_document_that_is_not_a_map_is_refused(text):
         ("rl_config: {a: 1}\n---\nrl_config: {a: 1}\n", "job.yaml:2:1: expected one YAML document, found a second one"),
         ("rl_config:\n  seed: 1\n  seed: 2\n", "job.yaml:3: rl_config.seed: the key is given twice"),
         ("rl_config:\n  [a, b]: 1\n", "job.yaml:2: ?: expected a word as the key"),
-        ("rl_config:\n\tseed: 1\n", "Indent with spaces: the line begins with a tab"),
+        ("rl_config:\n\tseed: 1\n", "Indent with spaces: a tab is in front of the first word of the line"),
         ("rl_config:\n  seed: \x1b[2J\n", "job.yaml:2:9: malformed YAML: the byte shown as \\x1b is not text. Save"),
         ("rl_config:\n  seed: \udcff\n", "job.yaml:2:9: malformed YAML: the byte shown as \\xff is not text. Save"),
         ("rl_config: {<<: 3}", "job.yaml:1: <<: only maps can be merged into a map"),

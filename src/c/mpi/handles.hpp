@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -32,9 +33,11 @@ struct evenkeel_samples {
 };
 
 struct evenkeel_step {
+  explicit evenkeel_step(evenkeel::Step made) { set_step(std::move(made)); }
+  void set_step(evenkeel::Step made);
+
   evenkeel::Step step;
-  /// C views of the samples, by micro-batch. They are made on the first request.
-  mutable std::vector<std::vector<evenkeel_sample>> samples;
+  std::vector<std::vector<evenkeel_sample>> samples;  // C views of the samples, by micro-batch
 };
 
 struct evenkeel_results {

@@ -154,7 +154,7 @@ evenkeel_status evenkeel_service_step(evenkeel_service* service, const evenkeel_
       return make_borrowing_batch(*samples);
     };
     Step made = service->service->step(DataService::Reader(std::ref(read)), text_or_empty(profile));
-    *step = abort_if_out_of_memory([&] { return new evenkeel_step{std::move(made), {}}; });
+    *step = abort_if_out_of_memory([&] { return new evenkeel_step(std::move(made)); });
   });
 }
 
@@ -202,7 +202,7 @@ evenkeel_status evenkeel_service_step_again(evenkeel_service* service, evenkeel_
     Step pass = added == nullptr
                     ? maker.step(std::move(before), text_or_empty(profile))
                     : maker.step(std::move(before), text_or_empty(profile), DataService::Reader(read));
-    step->step = std::move(pass);  // either all ranks get here, or none
+    abort_if_out_of_memory([&] { step->set_step(std::move(pass)); });  // either all ranks get here, or none
   });
 }
 

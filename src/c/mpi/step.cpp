@@ -35,23 +35,10 @@ evenkeel_field with_offsets_in_arena(evenkeel_field field, const MicroBatchArena
   return field;
 }
 
-std::span<const evenkeel_sample> samples_of(const evenkeel_step& step, std::size_t micro_batch) {
-  if (step.samples.empty()) step.samples.resize(step.step.micro_batches.size());
-  const std::vector<SampleShape>& shapes = step.step.micro_batches[micro_batch].tensors.samples;
-  std::vector<evenkeel_sample>& views = step.samples[micro_batch];
-  if (views.size() != shapes.size()) {
-    std::vector<evenkeel_sample> made;
-    made.reserve(shapes.size());
-    for (const SampleShape& shape : shapes) made.push_back(view_of(shape));
-    views = std::move(made);
-  }
-  return views;
-}
-
 evenkeel_micro_batch view_of(const evenkeel_step& step, std::size_t index) {
   const MicroBatch& micro_batch = step.step.micro_batches[index];
   const PackedMicroBatch& tensors = micro_batch.tensors;
-  const std::span<const evenkeel_sample> samples = samples_of(step, index);
+  const std::span<const evenkeel_sample> samples = step.samples[index];
   evenkeel_micro_batch view{};
   view.num_fields = std::ssize(tensors.fields);
   view.num_samples = std::ssize(samples);
@@ -106,6 +93,14 @@ std::size_t micro_batch_index(const evenkeel_step* step, std::int64_t micro_batc
 
 using namespace evenkeel;
 using namespace evenkeel::c;
+
+void evenkeel_step::set_step(Step made) {
+  step = std::move(made);
+  samples.assign(step.micro_batches.size(), {});
+  for (std::size_t m = 0; m < samples.size(); ++m)
+    for (const SampleShape& shape : step.micro_batches[m].tensors.samples)
+      samples[m].push_back(view_of(shape));
+}
 
 evenkeel_status evenkeel_step_get_info(const evenkeel_step* step, evenkeel_step_info* info) {
   return run_guarded([&] {

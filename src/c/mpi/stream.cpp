@@ -56,7 +56,7 @@ evenkeel_status evenkeel_stream_next(evenkeel_stream* stream, evenkeel_step** st
     if (!stream->steps) start_steps(*stream);
     std::optional<Step> next = stream->steps->next();
     require(step, "step");
-    if (next) *step = abort_if_out_of_memory([&] { return new evenkeel_step{*std::move(next), {}}; });
+    if (next) *step = abort_if_out_of_memory([&] { return new evenkeel_step(*std::move(next)); });
   });
 }
 

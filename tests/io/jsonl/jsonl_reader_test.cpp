@@ -134,11 +134,12 @@ TEST(ReadSamples, values_that_contradict_the_declared_format_are_an_error_at_the
   EXPECT_THAT(said_of(R"("source": 3)"), HasSubstr("field 'source' (text) is"));
   EXPECT_THAT(said_of(R"("raw": "not base64")"), HasSubstr("it must be base64"));
   EXPECT_THAT(said_of(R"("patches": 3)"), HasSubstr("it must be a list of rows"));
-  EXPECT_THAT(said_of(R"("patches": [[1], [1, 2]])"), HasSubstr("rows of different shapes"));
+  EXPECT_THAT(said_of(R"("patches": [[1], [1, 2]])"), HasSubstr("lists of different lengths or depths"));
   EXPECT_THAT(said_of(R"("patches": ["a"])"), HasSubstr("has \"a\" at [0]; it may contain only numbers"));
-  EXPECT_THAT(said_of(R"("positions": [0, 1, 2])"), HasSubstr("it must be a list of numbers for each axis"));
-  EXPECT_THAT(said_of(R"("positions": [])"), HasSubstr("it must be a list of numbers for each axis"));
-  EXPECT_THAT(said_of(R"("positions": [[0, 1, 2], [0, 1]])"), HasSubstr("rows of different shapes"));
+  EXPECT_THAT(said_of(R"("positions": [0, 1, 2])"), HasSubstr("it must have one list of numbers per axis"));
+  EXPECT_THAT(said_of(R"("positions": [])"), HasSubstr("it must have one list of numbers per axis"));
+  EXPECT_THAT(said_of(R"("positions": [[0, 1, 2], [0, 1]])"),
+              HasSubstr("lists of different lengths or depths"));
   EXPECT_THAT(said_of(R"("positions": [[0], [1]])"), HasSubstr("has 1 row; the sample has 3 tokens"));
   EXPECT_THAT(said_of(R"("versions": [3, 1])"),
               HasSubstr("has 3 at [0]; every entry must be a [number, count]"));
@@ -263,14 +264,14 @@ TEST(ReadSamples, a_line_that_is_not_a_json_object_is_an_error) {
 
 TEST(ReadSamples, numbers_that_are_not_finite_are_refused_by_name_field_and_column) {
   EXPECT_EQ(jsonl_error(rollout_with(R"("reward": NaN)")).message,
-            "field 'reward' holds NaN in column 55; JSON does not have NaN and Infinity");
+            "field 'reward' holds NaN in column 55; JSON does not have NaN or Infinity");
   EXPECT_EQ(jsonl_error(rollout_with(R"("adv": [0.5, -Infinity])")).message,
-            "field 'adv' holds -Infinity in column 58; JSON does not have NaN and Infinity");
+            "field 'adv' holds -Infinity in column 58; JSON does not have NaN or Infinity");
   EXPECT_EQ(jsonl_error(R"({"prompt_ids": [NaN], "response_ids": []})").message,
-            "field 'prompt_ids' holds NaN in column 17; JSON does not have NaN and Infinity");
+            "field 'prompt_ids' holds NaN in column 17; JSON does not have NaN or Infinity");
   EXPECT_EQ(jsonl_error(rollout_with(R"("é": "NaN \" Infinity", "top": [[1, 2], [3, Infinity]])")).message,
-            "field 'top' holds Infinity in column 89; JSON does not have NaN and Infinity");
-  EXPECT_EQ(jsonl_error("[1, NaN]").message, "holds NaN in column 5; JSON does not have NaN and Infinity");
+            "field 'top' holds Infinity in column 89; JSON does not have NaN or Infinity");
+  EXPECT_EQ(jsonl_error("[1, NaN]").message, "holds NaN in column 5; JSON does not have NaN or Infinity");
 }
 
 TEST(ReadSamples, invalid_json_is_refused_with_field_and_column) {
@@ -352,10 +353,10 @@ TEST(ReadSamples, a_field_that_does_not_fit_the_schema_is_an_error) {
   EXPECT_EQ(jsonl_error(rollout_with("\"adv\": 1"), {advantages}).message,
             "field 'adv' (response_token, float32) has 1 where a list is expected");
   EXPECT_EQ(jsonl_error(rollout_with("\"adv\": [1, true]"), {advantages}).message,
-            "field 'adv' (response_token, float32) has an element true; it must be a number that fits into "
-            "float32");
+            "field 'adv' (response_token, float32) has an element true; it must be a real number within "
+            "the range of float32, or an integer that float32 represents exactly");
   EXPECT_THAT(jsonl_error(rollout_with("\"adv\": [1, 1e39]"), {advantages}).message,
-              HasSubstr("a number that fits into float32"));
+              HasSubstr("a real number within the range of float32"));
   EXPECT_EQ(jsonl_error(rollout_with("\"n\": 1.5"), {count}).message,
             "field 'n' (sample, int64) has an element 1.5; it must be a 64-bit integer");
   EXPECT_THAT(jsonl_error(rollout_with("\"n\": 9223372036854775808"), {count}).message,

@@ -191,7 +191,7 @@ TEST(CarriedFields, are_refused_by_name_if_they_cannot_be_cut) {
   FieldSpec wrong = patches;
   for (const FieldKind kind : {FieldKind::token, FieldKind::sample, FieldKind::text, FieldKind::bytes}) {
     wrong.kind = kind;
-    EXPECT_THAT(refusal({wrong, spans}), HasSubstr("field 'patches': has one value per "));
+    EXPECT_THAT(refusal({wrong, spans}), HasSubstr("field 'patches': is of kind "));
   }
   for (const auto& [form, description] :
        {std::pair{FieldSpec{"spans", DType::int32, FieldKind::rows, {2}}, "an int32 rows field of rows of 2"},

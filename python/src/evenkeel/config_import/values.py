@@ -178,7 +178,7 @@ def read_yaml(text: str, name: str) -> Value:
             refuse(where, "expected one YAML document, found a second one", "Remove the second one")
         line = text.split("\n")[mark.line] if mark else ""
         tabbed = re.match(r" *\t", line) is not None
-        hint = "Indent with spaces: the line begins with a tab" if tabbed else ""
+        hint = "Indent with spaces: a tab is in front of the first word of the line" if tabbed else ""
         refuse(where, f"malformed YAML: {error.problem}", hint)
 
 
