@@ -6,9 +6,9 @@
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
+#endif
 
 #include "evenkeel/base/assertions.hpp"
-#endif
 
 namespace evenkeel::streaming {
 

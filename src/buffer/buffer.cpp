@@ -30,6 +30,15 @@ constexpr const char* identity_note = "identity";
 constexpr const char* settings_note = "settings";
 constexpr const char* formats_note = "formats";
 
+/// Throws InputError if the reason for which a group is aborted is too long to be stored.
+void require_storable_reason(const std::string& reason) {
+  if (std::ssize(reason) <= stream::max_reason_bytes) return;
+  throw InputError("reason",
+                   "has " + std::to_string(reason.size()) + " bytes, but at most " +
+                       std::to_string(stream::max_reason_bytes) + " are kept",
+                   "Send a shorter reason");
+}
+
 bool holds_samples(const stream::Status& status) {
   return status.waiting.samples + status.formed.samples > 0;
 }
@@ -666,12 +675,7 @@ void Buffer::close_group(const Uid& uid) {
 
 std::optional<std::int64_t> Buffer::abort_group(const Uid& uid, std::optional<std::int64_t> index,
                                                 const std::string& reason) {
-  if (std::ssize(reason) > stream::max_reason_bytes) {
-    throw InputError("reason",
-                     "has " + std::to_string(reason.size()) + " bytes, but at most " +
-                         std::to_string(stream::max_reason_bytes) + " are kept",
-                     "Send a shorter reason");
-  }
+  require_storable_reason(reason);
   if (const std::string why = stream::uid_rejection_reason(uid); !why.empty()) throw InputError("body", why);
   std::optional<std::int64_t> step;
   submit(0, [&](Change& change) {
@@ -689,6 +693,7 @@ std::optional<std::int64_t> Buffer::abort_group(const Uid& uid, std::optional<st
 }
 
 void Buffer::abort_formed_group(const Uid& uid, const std::string& reason) {
+  require_storable_reason(reason);
   submit(0, [&](Change& change) {
     if (is_job_alive()) {
       throw BusyError("job " + std::to_string(job_.number), "is still running and may already have the step",

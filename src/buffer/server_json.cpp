@@ -209,7 +209,9 @@ stream::StreamSettings parse_settings(const json& in) {
     settings.ticket_deadline = in.value("ticket_deadline", settings.ticket_deadline);
     settings.max_staleness = find_integer(in, "max_staleness");
     const std::string on_stale = in.at("on_stale");
-    settings.on_stale = stream::parse_on_stale(on_stale).value_or(settings.on_stale);
+    const std::optional<stream::OnStale> known = stream::parse_on_stale(on_stale);
+    if (!known) throw InputError("settings", "has the unknown value '" + on_stale + "' for on_stale");
+    settings.on_stale = *known;
     settings.late_fields = in.value("late_fields", settings.late_fields);
     return settings;
   });

@@ -29,7 +29,7 @@ inline constexpr std::int64_t job_protocol_version = 1;
 [[nodiscard]] std::string metrics_of(const BufferStatus& status);
 
 /// Parse parts of these answers, for clients. Each parser throws an InputError that describes what is
-/// invalid, but parse_settings() reads an unknown `on_stale` as OnStale::wait.
+/// invalid.
 [[nodiscard]] stream::WaitingGroup parse_group(const nlohmann::json& json);
 [[nodiscard]] stream::FormedStep parse_step(const nlohmann::json& json);
 [[nodiscard]] stream::StreamSettings parse_settings(const nlohmann::json& json);

@@ -13,7 +13,7 @@ TEST(HostPort, is_split_at_the_last_colon) {
 
 TEST(HostPort, is_null_for_any_other_text) {
   for (const char* text :
-       {"", "8710", ":8710", "here", "here:", "here:x", "here:-1", "here:65536", "here:1 "})
+       {"", "8710", ":8710", "[]:8710", "here", "here:", "here:x", "here:-1", "here:65536", "here:1 "})
     EXPECT_EQ(parse_host_port(text), std::nullopt) << text;
 }
 

@@ -159,6 +159,9 @@ TEST(Acceptance, a_group_of_a_formed_step_that_cannot_be_built_can_leave_it) {
                     HasSubstr("/abort with {\"in_step\": true}")));
   EXPECT_EQ(buffer.abort_group("long", std::nullopt, ""), 0) << "an ordinary abort changes no step";
   buffer.leave_job(job);
+  EXPECT_THAT(
+      message_of([&] { buffer.abort_formed_group("long", std::string(stream::max_reason_bytes + 1, 'x')); }),
+      HasSubstr("reason: has"));
   buffer.abort_formed_group("long", "too long");
   EXPECT_THROW(buffer.abort_formed_group("long", "again"), InputError);
   static_cast<void>(buffer.begin_job(2, {.acceptance = {.max_tokens = 8}}));

@@ -113,7 +113,7 @@ class RaggedBatch {
   [[nodiscard]] const Column& at(std::string_view name) const;
 
   /// If samples that declare prefix trees were cut into pieces: returns, for each piece that does not begin
-  /// at its sample's first token, a hash that identifies the preceding tokens, and 0 for other samples.
+  /// at its sample's first token, a hash of what identifies the preceding tokens, and 0 for other samples.
   /// Pieces with different hashes do not share tokens. Empty if there are no such pieces.
   [[nodiscard]] std::span<const std::uint64_t> contexts() const noexcept { return contexts_; }
   /// Sets contexts(). Precondition: there is one context per sample, or the list is empty.

@@ -67,9 +67,8 @@ class UrlParts {
     server.host = host;
     if (colon == std::string_view::npos) return server;
     const std::optional<std::uint16_t> port = parse_as<std::uint16_t>(text.substr(colon + 1));
-    if (!port || *port == 0)
-      reject("has the port '" + std::string(text.substr(colon + 1)) +
-             "'; it must be a number from 1 to 65535");
+    // Does not show the text, which is the password if the user forgot the host.
+    if (!port || *port == 0) reject("has a port that is not a number from 1 to 65535");
     server.port = *port;
     return server;
   }

@@ -36,7 +36,6 @@ class PackedBytes {
 
   /// Returns the number of bytes read so far.
   [[nodiscard]] std::int64_t bytes_read() const noexcept { return read_; }
-  [[nodiscard]] bool at_end() const noexcept { return read_ == file_.size(); }
 
   [[noreturn]] void fail(std::int64_t byte, const std::string& what, const std::string& hint) const {
     throw InputError(file_.path(), "cannot be decompressed at byte " + std::to_string(byte) + ": " + what,
