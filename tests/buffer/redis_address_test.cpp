@@ -46,7 +46,7 @@ TEST(RedisAddress, is_refused_without_showing_its_password_if_invalid) {
   EXPECT_THAT(to_string(report_of<ConfigError>([] { return address_of("redis://me:secret@red/x"); })),
               Not(HasSubstr("secret")));
   EXPECT_THAT(to_string(report_of<ConfigError>([] { return address_of("redis://me:secret"); })),
-              AllOf(HasSubstr("a port that is not a number"), Not(HasSubstr("secret"))));
+              testing::AllOf(HasSubstr("a port that is not a number"), Not(HasSubstr("secret"))));
   EXPECT_THAT(report_of<ConfigError>([] { return address_of("rediss://red"); }).message, HasSubstr("TLS"));
 }
 
