@@ -304,7 +304,7 @@ def test_columns_are_rows_and_parts_of_a_dataset_are_not(lines_of):
     assert [line["response_ids"] for line in lines_of(columns)[0]] == [[2], [5]]
     with pytest.raises(evenkeel.InputError, match="column 'assistant_masks'.*1 row; other columns have 2"):
         lines_of({**columns, "assistant_masks": [[0, 1]]})
-    with pytest.raises(evenkeel.InputError, match="has several splits: train, test"):
+    with pytest.raises(evenkeel.InputError, match=r"is a mapping of splits \(train, test\), not of columns"):
         lines_of({"train": [chat([1, 2], [0, 1])], "test": []})
 
 

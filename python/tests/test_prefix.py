@@ -189,7 +189,7 @@ MASK = np.ones((2, 3), bool)
         (lambda: PrefixTree.from_tokens(SAMPLES, ahead=-1), "ahead: is -1; it must be at least 0"),
         (lambda: TREE.subtree([3]), "3"),
         (lambda: prefix.tree_rows(TREE, SAMPLES[:1]), "there is 1 sample, but the tree has 3"),
-        (lambda: prefix.tree_rows(TREE, [np.zeros(4)] * 3), r"samples\[1\]: has 4 rows; the tree has 5"),
+        (lambda: prefix.tree_rows(TREE, [np.zeros(4)] * 3), r"samples\[1\]: has 4 rows, but sample 1 of the tree has 5 tokens"),
         (lambda: PackedTreeLayout(TREE, alignment=3, cp=2), "3"),
         (lambda: PackedTreeLayout(TREE, cp=2).position_ids(cp_rank=2), "is 2; it must be from 0 to 1"),
         (lambda: PackedTreeLayout(TREE).ancestor_intervals(cp_rank=-1), "is -1; it must be from 0 to 0"),

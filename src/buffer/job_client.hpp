@@ -60,7 +60,7 @@ struct OutstandingTickets {
   double expires_in = 0;  ///< seconds until the tickets expire; negative if they are overdue
 };
 
-/// Answer of JobClient::wait_for_groups(): groups that may be put into a step, and the state of the buffer.
+/// Result of JobClient::wait_for_groups(): groups that may be put into a step, and the state of the buffer.
 struct JobWaiting {
   std::int64_t version = 0;
   bool has_ended = false;         ///< whether no more groups will become ready
@@ -75,7 +75,7 @@ struct JobWaiting {
   std::map<std::string, std::int64_t> missing_fields{};  ///< number of samples that wait for each late field
 };
 
-/// Answer of JobClient::wait_for_step(). One rank of a job forms the step, and the other ranks wait for it.
+/// Result of JobClient::wait_for_step(). One rank of a job forms the step, and the other ranks wait for it.
 struct JobStep {
   std::optional<stream::FormedStep> step;  ///< null until the step is formed
   bool is_over = false;  ///< the step will never be formed: the stream has ended, and no group is left
@@ -110,10 +110,10 @@ class JobClient {
   /// Default time limit for an answer. Exceeds the maximum `time` of wait_for_groups() and wait_for_step().
   static constexpr std::chrono::seconds default_answer_timeout{60};
 
-  /// Begins a job whose steps have `samples_per_step` samples. Later calls of this client include the job's
-  /// pass, and calls of earlier jobs are refused. Throws InputError if `samples_per_step` is not a multiple
-  /// of the buffer's group size. Unless the job `takes_over`, also throws InputError if an earlier job is
-  /// still alive after a few seconds.
+  /// Begins a job whose steps have `samples_per_step` samples. Later calls of this client identify the job
+  /// (JobPass), and the buffer refuses calls of earlier jobs. Throws InputError if `samples_per_step` is not
+  /// a multiple of the buffer's group size. Unless the job `takes_over`, also throws InputError if an earlier
+  /// job is still alive after a few seconds.
   JobStartReply begin(std::int64_t samples_per_step, const JobStart& start = {});
   /// Reports that the job is alive.
   void send_heartbeat();

@@ -13,7 +13,7 @@ namespace evenkeel {
 /// buffers of the previous version.
 inline constexpr std::int64_t job_protocol_version = 1;
 
-/// Serialize a server's answers to JSON, in the formats of docs/streams.md.
+/// Serialize a server's responses as JSON, in the formats of docs/streams.md.
 [[nodiscard]] nlohmann::ordered_json json_of(const Intake& intake);
 [[nodiscard]] nlohmann::ordered_json json_of(const FieldIntake& intake);
 [[nodiscard]] nlohmann::ordered_json json_of(const BufferStatus& status);

@@ -21,7 +21,7 @@ std::string full_command_name(const CLI::App& app) {
 }
 
 std::string describe_parse_error(const CLI::App& app, const CLI::ParseError& error) {
-  // The error comes from one of our own validators.
+  // Errors of our own validators have complete messages.
   if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) return error.what();
   // CLI11 reports missing words before unexpected ones, but a misspelled word causes both errors.
   const std::vector<std::string> unknown = app.remaining(true);

@@ -34,8 +34,8 @@ struct ConfigValue {
   std::string where;
 };
 
-/// Returns a map's entries in order, each with its place, where_of(name, mark). Throws ConfigError if a key
-/// is not a word or is repeated.
+/// Returns a map's entries in order. The place of each entry is where_of(name, mark). Throws ConfigError if a
+/// key is not a scalar or is repeated.
 [[nodiscard]] std::vector<std::pair<std::string, ConfigValue>> entries_of_map(
     const YAML::Node& map,
     const std::function<std::string(const std::string& name, const YAML::Mark& mark)>& where_of);

@@ -30,8 +30,10 @@ void require_valid_mask_shape(const PaddedMask& mask) {
 
 [[noreturn]] void reject_entry(std::span<const std::uint8_t> mask) {
   const auto wrong = std::ranges::find_if(mask, [](std::uint8_t entry) { return entry > 1; });
-  throw InputError("padding mask", "entry " + std::to_string(wrong - mask.begin()) + " is " +
-                                       std::to_string(*wrong) + "; a mask can have only 0 and 1");
+  throw InputError(
+      "padding mask",
+      "entry " + std::to_string(wrong - mask.begin()) + " (counted over all rows) is neither 0 nor 1",
+      "Set tokens to 1 and padding to 0");
 }
 
 /// Calls visit(row, entries) for each row of the mask after checking that the row contains only 0 and 1.

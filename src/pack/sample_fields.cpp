@@ -18,7 +18,7 @@ std::string quoted_name(const FieldSpec& spec) {
 }
 
 /// Returns whether the field has one value per token or per response token.
-bool has_one_value_per_token(const FieldSpec& spec) {
+bool has_scalar_token_rows(const FieldSpec& spec) {
   return spec.rule().is_cut() && spec.trailing.empty();
 }
 
@@ -30,11 +30,11 @@ std::optional<std::string_view> unmet_form_requirement(const FieldSpec& spec) {
   if (spec.name == input_ids_field)
     return unless(spec == FieldSpec{spec.name, DType::int64, FieldKind::token, {}}, "one int64 per token");
   if (spec.name == labels_field) {
-    return unless(spec.dtype == DType::int64 && has_one_value_per_token(spec),
+    return unless(spec.dtype == DType::int64 && has_scalar_token_rows(spec),
                   "one int64 per token or response token");
   }
   if (spec.name == loss_mask_field) {
-    return unless(has_one_value_per_token(spec), "one value per token or response token");
+    return unless(has_scalar_token_rows(spec), "one value per token or response token");
   }
   if (spec.name == position_ids_field) {
     const bool is_position = spec.dtype == DType::int32 || spec.dtype == DType::int64;

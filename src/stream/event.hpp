@@ -105,7 +105,7 @@ struct VersionPublished {
   friend bool operator==(const VersionPublished&, const VersionPublished&) = default;
 };
 
-/// Samples were dropped without being trained, all for the same reason.
+/// Samples were dropped instead of being used for training, all for the same reason.
 struct SamplesDropped {
   std::vector<std::int64_t> arrivals;  ///< arrival number of each dropped sample
   DropReason reason = DropReason::stale;

@@ -194,7 +194,7 @@ TEST_F(ConvertCommand, accepts_formats_of_fields_in_lines_and_refuses_unknown_fi
     return convert(from, "none.safetensors", "--progress off --read-as " + told).err;
   };
   EXPECT_THAT(refusal("told.jsonl", "v=runs,position_ids=axes,w=text"),
-              HasSubstr("no line has a field 'w', which should be read as text"));
+              HasSubstr("no line has a field 'w', but it is declared as text"));
   EXPECT_THAT(refusal("told.safetensors", "v=runs"), HasSubstr("--read-as: declares formats of JSON lines"));
   EXPECT_THAT(refusal("told.jsonl", "v"), HasSubstr("'v' is not NAME=FORMAT"));
   EXPECT_THAT(refusal("told.jsonl", "v=lists"),

@@ -141,8 +141,8 @@ TEST(Requirements, a_cap_on_kept_rows_is_at_least_the_alignment) {
   EXPECT_EQ(
       test::refusal("{balance: {meet: step}, pack: {align: 16}, "
                     "prefix: {share: tree, schedule: dfs, max_kept_tokens: 8}}"),
-      "job.yaml: prefix.max_kept_tokens: is 8, below the alignment of one segment, 16 tokens. Raise it, or "
-      "lower pack.align, tp or pack.align_lcm");
+      "job.yaml: prefix.max_kept_tokens: is 8, but segments are aligned to 16 tokens. Raise it to at least "
+      "that, or lower the alignment (pack.align or, if that is auto, mesh.tp; pack.align_lcm)");
 }
 
 TEST(Requirements, name_the_key_and_the_required_value) {

@@ -83,7 +83,7 @@ class BatchSchedule {
 
  private:
   class Blend;
-  class Delayed;
+  class DelayedWindow;
 
   [[nodiscard]] std::int64_t first_draw_of(std::int64_t step) const noexcept {
     return step % steps_per_epoch() * settings_.global_batch;
@@ -94,7 +94,7 @@ class BatchSchedule {
   ScheduleSettings settings_;
   std::int64_t draws_ = 0;  // number of draws of an epoch
   std::unique_ptr<Blend> blend_;
-  std::unique_ptr<Delayed> delayed_;  // null unless outliers are delayed
+  std::unique_ptr<DelayedWindow> delayed_window_;  // null unless outliers are delayed
 };
 
 }  // namespace evenkeel

@@ -389,4 +389,4 @@ def _from_dlpack(value: Any, name: str) -> npt.NDArray[Any]:
 
 
 def _wrong_type(value: Any, name: str) -> Exception:
-    return TypeError(f"{name} is a {type(value).__name__}; it must be an array, a tensor or a list")
+    return TypeError(f"{name} has the type {type(value).__name__}; it must be an array, a tensor or a list")

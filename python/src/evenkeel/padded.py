@@ -196,8 +196,9 @@ class _Places:
             if self.at != "response":
                 return "response_token", self.offset
             if self.r == width or name in WITHOUT_LOSS:
-                _refuse(name, f"has {counted(width, 'column')}, but it is not specified which of them holds the value of a token",
-                        f"Pass at={{{name!r}: 'token'}}, 'next' (shifted) or 'response'")
+                others = "'next' (shifted) or 'response'" if self.r == width else "or 'next' (shifted)"
+                _refuse(name, f"has {counted(width, 'column')}, but it is not specified whether the value of a token is at the token, or at "
+                              "the row that predicts it", f"Pass at={{{name!r}: 'token'}}, {others}")
             return "token", 0
         if wide == width - 1:
             return "response_token", 1

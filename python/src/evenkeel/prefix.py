@@ -639,7 +639,8 @@ def tree_rows(tree: PrefixTree, samples: Sequence[Any]) -> Any:
         _c.raise_error("input", "samples", f"{there_are(len(samples), 'sample')}, but the tree has {tree.num_samples}")
     for i, sample in enumerate(samples):
         if sample.shape[0] != tree.sample_length(i):
-            _c.raise_error("input", f"samples[{i}]", f"has {counted(sample.shape[0], 'row')}; the tree has {tree.sample_length(i)}")
+            _c.raise_error("input", f"samples[{i}]", f"has {counted(sample.shape[0], 'row')}, but sample {i} of the tree has "
+                           f"{counted(tree.sample_length(i), 'token')}")
     if len(tree) == 0:
         return samples[0][:0] if samples else np.empty(0, np.int64)
     places = zip(tree.first_samples.tolist(), tree.depths.tolist(), tree.lengths.tolist())

@@ -166,7 +166,7 @@ def test_every_rank_gets_the_error_of_one_with_the_text_of_cpp(over):
     assert results["long"][0] == "LimitError" and "99 tokens" in results["long"][1]
     assert results["nothing put"][0] == "InputError" and "odd" in results["nothing put"][1]
     assert results["without samples"] == 1
-    for name, text in (("built wrongly", "field 'odd': has 2 rows"), ("of a wrong type", "TypeError: odd is a object"),
+    for name, text in (("built wrongly", "field 'odd': has 2 rows"), ("of a wrong type", "TypeError: odd has the type object"),
                        ("padded wrongly", "'odd'"), ("added wrongly", "field 'odd': has 2 rows"),
                        ("put wrongly", "TypeError: values is a set"), ("state of one", "the state: ")):
         assert results[name][0] == "InputError" and text in results[name][1] and results[name][2] == 1, results[name]

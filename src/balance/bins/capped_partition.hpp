@@ -43,7 +43,7 @@ struct EmptyGroup {
 [[nodiscard]] std::optional<Partition> lpt_under_limits(std::span<const Cost> costs, BinItems items,
                                                         std::span<const EmptyGroup> groups);
 
-/// How thoroughly groups under limits are balanced.
+/// How thoroughly partition_under_limits() balances groups.
 enum class ExchangeMethod : std::uint8_t {
   by_items,  ///< by moves and swaps of single items
   /// Like by_items, and also by exchanges of sets of items and from one more starting partition. Takes

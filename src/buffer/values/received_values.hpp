@@ -14,7 +14,7 @@
 namespace evenkeel {
 
 /// A frame that is being received. Each value is read from the socket directly into its sample's memory
-/// block. A store in memory keeps this block, so it does not copy the value.
+/// block. An in-memory store keeps this block, so the value is not copied.
 class ReceivedValues final : public BodySink {
  public:
   /// `most` is the maximum number of bytes of all values in the frame.

@@ -14,8 +14,7 @@ std::int64_t size_in_bytes(const StoredSample& sample) {
   return bytes;
 }
 
-/// Appends a non-negative number in base 128: each byte has 7 bits, the lowest ones first, and all bytes
-/// except the last one have the highest bit set.
+/// Appends a non-negative number as a varint (unsigned LEB128).
 void append_number(std::string& out, std::int64_t number) {
   auto rest = static_cast<std::uint64_t>(number);
   for (; rest >= 0x80; rest >>= 7) out += static_cast<char>(rest | 0x80);

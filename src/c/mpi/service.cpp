@@ -73,8 +73,9 @@ std::vector<ContextGroup> groups_of(const evenkeel_service& service) {
   return groups;
 }
 
-/// Collective: stores the samples that `collect` returns for this step and these results in *samples. Passes
-/// invalid arguments to `collect` as failed results, which reports the error on all ranks.
+/// Collective: stores the samples that `collect` returns for this step and these results in *samples. If an
+/// argument is invalid, passes failed results to `collect`, so all ranks get the error; only a null `service`
+/// fails on this rank alone.
 template <typename Collect>
 evenkeel_status collect_results(const evenkeel_service* service, const evenkeel_step* step,
                                 const evenkeel_results* results, evenkeel_samples** samples,

@@ -32,11 +32,11 @@ struct ComparedPlan {
 /// tokens.
 [[nodiscard]] CostModel comparison_cost_model(const PlanSettings& settings);
 
-/// Plans one step in source order, by the strategies of other systems and of Evenkeel, with the mesh, cap,
-/// counts and mini-batches of `settings`. Micro-batches are packed, and prefixes are not shared. Work is
-/// measured by comparison_cost_model(). If the settings have speeds, or a count chosen by time, one more
-/// strategy is compared for each of them; with speeds, waiting is measured in time. Throws if a step cannot
-/// be planned (see plan_step()).
+/// Plans the same step in several ways: in source order, with the presets of other systems, and with
+/// Evenkeel's own strategies. Every plan has the mesh, cap, counts and mini-batches of `settings`.
+/// Micro-batches are packed, and prefixes are not shared. Work is measured by comparison_cost_model(). If the
+/// settings have speeds, one more plan considers them, and waiting is measured in time; if their count rule
+/// is CountRule::fastest, one more plan follows it. Throws if a step cannot be planned (see plan_step()).
 [[nodiscard]] std::vector<ComparedPlan> compare_plans(const LengthTable& table, const PlanSettings& settings);
 
 /// Returns a human-readable table.

@@ -157,8 +157,8 @@ void require_declared_fields(const JsonlSchema& schema, const DeclaredFormats& d
   for (const auto& [name, format] : declared) {
     if (schema.empty || schema.has_field(name)) continue;
     throw InputError(
-        source, "no line has a field '" + name + "', which should be read as " + std::string(name_of(format)),
-        "Add the field, or do not declare its format");
+        source, "no line has a field '" + name + "', but it is declared as " + std::string(name_of(format)),
+        "Check its name, or remove the declaration (--read-as, or fields." + name + ".read_as)");
   }
 }
 

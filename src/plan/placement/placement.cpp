@@ -233,9 +233,9 @@ Partition concatenate_shares(const StepAssignment& assignment, int dp) {
   return Partition(shares);
 }
 
-/// Returns whether the only micro-batches planned so far are those of grids. Other micro-batches are made
-/// from the shares of DP ranks, so they must be planned after placement.
-bool only_grids_are_planned(const StepProblem& problem, const StepAssignment& assignment) {
+/// Returns whether micro-batches are as placement expects them: already planned if the strategy plans those
+/// of all DP ranks together (grids), and not yet planned if they are made from the shares of DP ranks.
+bool are_micro_batches_as_expected(const StepProblem& problem, const StepAssignment& assignment) {
   const bool follows = strategy_of(problem.settings).shares_are_derived_from_units();
   return std::ranges::all_of(assignment.mini_batches, [&](const MiniBatchAssignment& mini_batch) {
     return mini_batch.joint.is_planned() != follows;
@@ -301,7 +301,8 @@ Partition reorder_parts(const Partition& parts, std::span<const std::int64_t> pa
 void place_shares(const StepProblem& problem, StepAssignment& assignment) {
   const PlanSettings& settings = problem.settings;
   if (!needs_placement(settings)) return;
-  EVENKEEL_PRECONDITION(cheap, only_grids_are_planned(problem, assignment), assignment.mini_batches.size());
+  EVENKEEL_PRECONDITION(cheap, are_micro_batches_as_expected(problem, assignment),
+                        assignment.mini_batches.size());
   const HeldPieces pieces(problem.table, assignment.units, settings.dp_of_rank.size());
   const PlacementInput input = pieces.input(settings);
   permute_shares(assignment, best_placement(concatenate_shares(assignment, settings.dp), input).part_of_rank);

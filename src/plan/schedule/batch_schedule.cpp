@@ -54,9 +54,9 @@ class BatchSchedule::Blend : public evenkeel::Blend {
 };
 
 /// The latest window, and the delay figures of steps that were arranged but not queried yet.
-class BatchSchedule::Delayed {
+class BatchSchedule::DelayedWindow {
  public:
-  explicit Delayed(OutlierDelay delay) : delay_(std::move(delay)) {}
+  explicit DelayedWindow(OutlierDelay delay) : delay_(std::move(delay)) {}
 
   /// Returns the maximum number of steps in a window.
   [[nodiscard]] std::int64_t window_steps() const noexcept { return delay_.settings.steps + 1; }
@@ -110,7 +110,7 @@ BatchSchedule::BatchSchedule(std::vector<ScheduledSource> sources, const Schedul
                       "Lower batch.epochs");
   }
   blend_ = std::make_unique<Blend>(std::move(sources), settings.shuffle, settings.seed);
-  if (delay.settings.is_on()) delayed_ = std::make_unique<Delayed>(std::move(delay));
+  if (delay.settings.is_on()) delayed_window_ = std::make_unique<DelayedWindow>(std::move(delay));
 }
 
 BatchSchedule::BatchSchedule(BatchSchedule&&) noexcept = default;
@@ -136,27 +136,27 @@ std::vector<std::int64_t> BatchSchedule::drawn(std::int64_t step, std::int64_t f
 
 void BatchSchedule::arrange_window_of(std::int64_t step) {
   const std::int64_t epoch = step / steps_per_epoch();
-  const std::int64_t first = step - step % steps_per_epoch() % delayed_->window_steps();
-  const std::int64_t end = std::min(first + delayed_->window_steps(), (epoch + 1) * steps_per_epoch());
+  const std::int64_t first = step - step % steps_per_epoch() % delayed_window_->window_steps();
+  const std::int64_t end = std::min(first + delayed_window_->window_steps(), (epoch + 1) * steps_per_epoch());
   std::vector<std::vector<std::int64_t>> steps;
   for (std::int64_t s = first; s < end; ++s) steps.push_back(drawn(s, 0, size_of(s)));
-  delayed_->arrange(first, steps);
+  delayed_window_->arrange(first, steps);
 }
 
 std::vector<std::int64_t> BatchSchedule::share_of(std::int64_t step, int rank, int num_ranks) {
   const std::int64_t size = size_of(step);
   const auto cut = [&](std::int64_t r) { return r * (size / num_ranks) + std::min(r, size % num_ranks); };
-  if (!delayed_) return drawn(step, cut(rank), cut(rank + 1) - cut(rank));
-  if (!delayed_->has(step)) arrange_window_of(step);
-  const std::vector<std::int64_t>& samples = delayed_->samples_of(step);
+  if (!delayed_window_) return drawn(step, cut(rank), cut(rank + 1) - cut(rank));
+  if (!delayed_window_->has(step)) arrange_window_of(step);
+  const std::vector<std::int64_t>& samples = delayed_window_->samples_of(step);
   return {samples.begin() + cut(rank), samples.begin() + cut(rank + 1)};
 }
 
 DelayFigures BatchSchedule::delay_of(std::int64_t step) {
   EVENKEEL_PRECONDITION(cheap, 0 <= step && step < num_steps(), step, num_steps());
-  if (!delayed_) return {};
-  if (!delayed_->has_figures(step)) arrange_window_of(step);
-  return delayed_->advance_figures_to(step);
+  if (!delayed_window_) return {};
+  if (!delayed_window_->has_figures(step)) arrange_window_of(step);
+  return delayed_window_->advance_figures_to(step);
 }
 
 }  // namespace evenkeel

@@ -37,9 +37,11 @@ void throw_above_cap(SampleId sample, const AboveCap& lengths, std::string_view 
   const bool fits_any = lengths.aligned <= largest_cap;
   throw LimitError(
       sample,
-      "has " + format_plain_count(lengths.length, "token") + ", " + std::to_string(lengths.aligned) +
-          " after alignment to " + std::to_string(lengths.alignment) + ", above the cap of " +
-          format_plain_count(lengths.cap, "token"),
+      "has " + format_plain_count(lengths.length, "token") +
+          (lengths.alignment == 1 ? ""
+                                  : ", " + std::to_string(lengths.aligned) + " after alignment to " +
+                                        std::to_string(lengths.alignment)) +
+          ", above the cap of " + format_plain_count(lengths.cap, "token"),
       fits_any ? "Raise " + std::string(cap_name) + " to at least " + std::to_string(lengths.aligned) +
                      ", or shorten or drop the sample"
                : "Shorten or drop the sample: the cap cannot be more than " + std::to_string(largest_cap));

@@ -191,10 +191,12 @@ void PlanSettings::validate() const {
   planning.require_valid(*this);
   require_configurable(*this);
   if (max_kept_tokens && *max_kept_tokens < alignment())
-    throw ConfigError("prefix.max_kept_tokens",
-                      "is " + std::to_string(*max_kept_tokens) + ", below the alignment of one segment, " +
-                          std::to_string(alignment()) + " tokens",
-                      "Raise it, or lower pack.align, tp or pack.align_lcm");
+    throw ConfigError(
+        "prefix.max_kept_tokens",
+        "is " + std::to_string(*max_kept_tokens) + ", but segments are aligned to " +
+            format_plain_count(alignment(), "token"),
+        "Raise it to at least that, or lower the alignment (pack.align or, if that is auto, mesh.tp; "
+        "pack.align_lcm)");
   for (const int group : {cp.size, largest_group()}) {
     if (cap(group) >= alignment(group)) continue;
     throw ConfigError(

@@ -46,7 +46,7 @@ std::string_view name_of(Preset preset) noexcept {
   return {};
 }
 
-Partition assign_as_preset(std::span<const std::int64_t> lengths, const PlanSettings& settings) {
+Partition assign_with_preset(std::span<const std::int64_t> lengths, const PlanSettings& settings) {
   if (system_of(settings) == Preset::mindspeed_rl)
     return longest_processing_time(lengths, settings.dp, GroupSize::equal).with_sorted_items();
   return roll_batch_balance(lengths, settings.dp);

@@ -25,7 +25,7 @@ class PresetMicroBatcher final : public MicroBatcher {
 /// Mixin that keeps the reproduced system's assignment of shares to DP ranks: shares are not placed by
 /// locality.
 template <class Way>
-class NumberedAsReference : public Way {
+class WithReferenceCounts : public Way {
  public:
   [[nodiscard]] std::string_view reproduced_system(const PlanSettings& settings) const noexcept final {
     return name_of(std::get<ReferenceSettings>(settings.strategy).system);
@@ -39,26 +39,27 @@ class NumberedAsReference : public Way {
 };
 
 /// Assigns samples to DP ranks with the algorithm of the preset's system, for BalanceAlgorithm::automatic.
-[[nodiscard]] Partition assign_as_preset(std::span<const std::int64_t> lengths, const PlanSettings& settings);
+[[nodiscard]] Partition assign_with_preset(std::span<const std::int64_t> lengths,
+                                           const PlanSettings& settings);
 
 template <class Way>
-class AssignedAsReference : public NumberedAsReference<Way> {
+class WithReferenceAssignment : public WithReferenceCounts<Way> {
  public:
   [[nodiscard]] Partition assign_automatically(const AssignedWork& work,
                                                const PlanSettings& settings) const final {
-    return assign_as_preset(work.rows, settings);
+    return assign_with_preset(work.rows, settings);
   }
 };
 
 /// Strategies that reproduce the partition of another system. PresetPackedStrategy also reproduces its
 /// micro-batches, whereas PresetFixedStrategy makes micro-batches of a fixed size. PresetPaddedStrategy
 /// reproduces ROLL's dynamic batching, which assigns samples in the same way as PaddedStrategy.
-class PresetPackedStrategy final : public AssignedAsReference<PackedStrategy> {
+class PresetPackedStrategy final : public WithReferenceAssignment<PackedStrategy> {
  public:
   [[nodiscard]] std::unique_ptr<const MicroBatcher> make_micro_batcher(
       const StepProblem& problem, const StepAssignment& assignment) const override;
 };
-class PresetFixedStrategy final : public AssignedAsReference<FixedStrategy> {};
-class PresetPaddedStrategy final : public NumberedAsReference<PaddedStrategy> {};
+class PresetFixedStrategy final : public WithReferenceAssignment<FixedStrategy> {};
+class PresetPaddedStrategy final : public WithReferenceCounts<PaddedStrategy> {};
 
 }  // namespace evenkeel

@@ -69,14 +69,14 @@ void require_all_named(const LayerMap& map, std::int64_t layers, const std::stri
   std::set<std::int64_t> named;
   for (const std::vector<std::int64_t>& stage : map.stages) named.insert(stage.begin(), stage.end());
   const std::string has =
-      "has " + format_plain_count(layers, "layer") + ", but its list of layers per stage ";
+      "has " + format_plain_count(layers, "layer") + ", but its key layers, a list per stage, ";
   if (!named.empty() && *named.rbegin() >= layers)
     throw InputError(where, has + "contains layer " + std::to_string(*named.rbegin()),
                      "Number layers from 0 to " + std::to_string(layers - 1));
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     if (!named.contains(layer))
       throw InputError(where, has + "does not contain layer " + std::to_string(layer),
-                       "Give it to a stage, or provide the field without it");
+                       "Add layer " + std::to_string(layer) + " to the list of a stage");
   }
 }
 
@@ -151,8 +151,9 @@ CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedF
                               const std::string& name) {
   const std::string where = "field '" + cut.name() + "'";
   const std::string hint =
-      "Provide [first token, after the last] of each row as a field with that name, or set fields." +
-      cut.name() + ".cut_by: null";
+      "Provide '" + name +
+      "' with the range of tokens of each row, as [first, after the last], or set fields." + cut.name() +
+      ".cut_by: null";
   if (!cut.spec.rule().is_cut_by_ranges) {
     throw InputError(
         where, "is of kind " + std::string(name_of(cut.spec.kind)) + ", but cut_by is only for kind rows",
@@ -160,7 +161,7 @@ CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedF
   }
   const auto found = std::ranges::find(carried, name, &CarriedField::name);
   if (found == carried.end()) {
-    throw InputError(where, "is cut by '" + name + "', which samples do not have", hint);
+    throw InputError(where, "is cut by '" + name + "', which was not provided with it", hint);
   }
   const std::string named = "is named by fields." + cut.name() + ".cut_by";
   if (!has_form_of_ranges(found->spec)) {

@@ -16,9 +16,9 @@
 
 namespace evenkeel {
 
-/// Throws ConfigError naming the key, such as fields.NAME.layers, if the settings of the field `name`
-/// contradict each other (requirements), change how a built-in field is delivered, or do not fit a pipeline
-/// of `pp` ranks with `vpp` parts each.
+/// Throws ConfigError naming the key, such as fields.NAME.layers, if the settings of the field `name` are not
+/// compatible with each other (see require_compatible()), change how a built-in field is delivered, or do not
+/// match a pipeline of `pp` ranks with `vpp` virtual stages each.
 void require_valid(const FieldSettings& field, const std::string& name, int pp, int vpp);
 
 /// Returns the layers of each pipeline rank, out of `layers` layers in total: first the layers of its first

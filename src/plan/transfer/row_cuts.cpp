@@ -93,9 +93,9 @@ void require_valid_tokens_of_rows(const TokensOfRows& tokens, std::int64_t rows,
   tokens.require_valid(sample, by);
   if (rows == tokens.size()) return;
   throw make_field_error(sample, field,
-                         "has " + format_plain_count(rows, "row") + ", but '" + by +
-                             "', which cuts it, has " + std::to_string(tokens.size()),
-                         "Provide the tokens of every row");
+                         "has " + format_plain_count(rows, "row") + ", but '" + by + "' (fields." + field +
+                             ".cut_by) has " + std::to_string(tokens.size()),
+                         "Give '" + by + "' one range of tokens for each row of '" + field + "'");
 }
 
 RowCuts::RowCuts(std::string by, std::span<const int> group_sizes) : by_(std::move(by)) {

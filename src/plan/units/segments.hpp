@@ -12,8 +12,8 @@
 
 namespace evenkeel {
 
-/// Rows of one sample that form one sequence in the tensors: they are aligned, and cut over the CP ranks,
-/// separately from other segments. Without shared prefixes, a segment is a whole sample. The rows of a
+/// Rows of one sample that form one sequence in the tensors. Each segment is aligned, and split across the CP
+/// ranks, separately from the others. Without shared prefixes, a segment is a whole sample. The rows of a
 /// segment shared by several samples are copied from one of them.
 struct Segment {
   EntryId entry{0};                 ///< the sample that supplies the rows

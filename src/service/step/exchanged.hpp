@@ -56,9 +56,10 @@ void require_shared_rows(const StepContext& context, const Planned& planned, boo
 [[nodiscard]] StepTransfer transfer_of(const StepContext& context, const Planned& planned,
                                        std::span<const CarriedField> fields, const RaggedBatch& mine,
                                        std::span<const RowCounts> row_counts);
-/// Collective over all ranks: returns the cuts of fields whose rows are divided among CP ranks together with
-/// the tokens of the samples; empty if there are no such fields. The gather needs a plan on every rank, so if
-/// any rank has failed, all ranks throw its error first.
+/// Returns the row counts of the fields whose rows are divided among the CP ranks by ranges of tokens
+/// (FieldSettings::cut_by). If there are no such fields, returns an empty list without communication.
+/// Otherwise collective over all ranks: the gather needs a plan on every rank, so if any rank has failed, all
+/// ranks throw its error first.
 [[nodiscard]] std::vector<RowCuts> gather_cuts(const StepContext& context, const StepTransfer& transfer,
                                                const GuardedWork& work);
 /// Local: returns the micro-batches of this plan with their loss weights.

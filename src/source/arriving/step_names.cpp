@@ -23,7 +23,7 @@ std::optional<std::string> find_sample_name(const stream::FormedStep& step, Samp
   return std::nullopt;
 }
 
-ErrorReport add_sample_names(ErrorReport report, const stream::FormedStep& step) {
+ErrorReport complete_report(ErrorReport report, const stream::FormedStep& step) {
   std::vector<std::string> names;
   for (const SampleId sample : report.samples) {
     const auto name = find_sample_name(step, sample);
@@ -44,7 +44,7 @@ ErrorReport add_sample_names(ErrorReport report, const stream::FormedStep& step)
 
 NamesInErrors make_names_in_errors(stream::FormedStep step) {
   return [shared = std::make_shared<const stream::FormedStep>(std::move(step))](ErrorReport report) {
-    return add_sample_names(std::move(report), *shared);
+    return complete_report(std::move(report), *shared);
   };
 }
 

@@ -77,7 +77,7 @@ void require_valid_fields(const JsonlSchema& schema, const LineNames& names) {
 JsonlSchema merge_over_ranks(const Communicator& comm, const JsonlSchema& mine, const LineNames& names) {
   GuardedWork work;
   const auto of_ranks = all_gather_values(comm, mine, work, "bytes of all ranks' fields");
-  JsonlSchema merged;  // an empty schema, with which merge() returns the other schema
+  JsonlSchema merged;  // begins empty, which is the identity element of merge()
   work([&] {
     for (const JsonlSchema& schema : of_ranks) merged = merge(merged, schema, names);
     require_valid_fields(merged, names);

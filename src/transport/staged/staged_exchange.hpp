@@ -53,8 +53,8 @@ class StagedExchange {
   MessageTraffic traffic_;
 };
 
-/// The sent or the received lists of an exchange in MPI messages. MPI datatypes can only describe plain
-/// bytes, so rows with a view are staged: gather() copies them into plain memory before sending, and
+/// The send lists or the receive lists of an exchange that uses MPI messages. MPI datatypes can only describe
+/// plain bytes, so rows with a view are staged: gather() copies them into plain memory before sending, and
 /// scatter() copies them out after receiving. Other bytes are used in place.
 class StagedViews {
  public:

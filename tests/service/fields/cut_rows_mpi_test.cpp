@@ -277,7 +277,7 @@ TEST(CutRows, are_refused_on_every_rank_if_one_rank_lacks_their_token_ranges) {
     *batch.find("spans") =
         Column({"spans", DType::int64, FieldKind::rows, {2}}, SampleRows::from_counts(none));
   };
-  EXPECT_THAT(refusal(shorter), HasSubstr(", but 'spans', which cuts it, has 0"));
+  EXPECT_THAT(refusal(shorter), HasSubstr(", but 'spans' (fields.patches.cut_by) has 0"));
 }
 
 TEST(CutRows, stay_together_with_their_token_ranges) {
@@ -293,7 +293,7 @@ TEST(CutRows, stay_together_with_their_token_ranges) {
         why,
         HasSubstr(name == std::string("spans")
                       ? "field 'spans': determines how 'patches' is cut, but only one of the two is replaced"
-                      : "field 'patches': is cut by 'spans', which samples do not have"));
+                      : "field 'patches': is cut by 'spans', which was not provided with it"));
   }
 }
 

@@ -33,9 +33,11 @@ def rows_of(source: Any) -> Iterator[Any]:
 
 def _rows_of_columns(columns: Mapping[Any, Any]) -> Iterator[Any]:
     sizes = {name: len(column) for name, column in columns.items()}
+    firsts = [next(iter(column)) for column in columns.values() if len(column)]
+    if firsts and all(isinstance(first, Mapping) for first in firsts):
+        _c.raise_error("input", "dataset", f"is a mapping of splits ({', '.join(map(str, columns))}), not of columns",
+                       f"Pass one split: dataset[{next(iter(columns))!r}]")
     for name, column in columns.items():
-        if sizes[name] and isinstance(next(iter(column)), Mapping):
-            _c.raise_error("input", "dataset", f"has several splits: {', '.join(map(str, columns))}", f"Choose one: dataset[{name!r}]")
         if sizes[name] != max(sizes.values()):
             _c.raise_error("input", f"column {name!r}", f"has {counted(sizes[name], 'row')}; other columns have {max(sizes.values())}",
                            "Give all columns equally many rows")
