@@ -356,7 +356,7 @@ evenkeel_status evenkeel_take_rows(const void* source, int64_t num_rows, int64_t
         throw InputError("partitions", "name row " + std::to_string(row) + ", but the number of rows is " +
                                            std::to_string(num_rows));
     require_list(targets, k, "targets");
-    if (row_bytes <= 0 || num_items == 0) return;  // rows of zero bytes need not be copied
+    if (checked_row_bytes(row_bytes) == 0 || num_items == 0) return;  // rows of zero bytes need not be copied
     require(source, "source");
     std::vector<std::byte*> memory;
     for (std::int64_t g = 0; g < k; ++g) {

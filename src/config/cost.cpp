@@ -283,10 +283,11 @@ RowCapsFormat::value_type RowCapsFormat::read(const ConfigValue& value) const {
     throw_wrong_type(value, "a map such as {patches: 16384}, or null");
   const Integer<std::int64_t> rows{1, largest_size};
   value_type caps;
-  for (const auto& entry : value.node) {
-    const std::string field = FieldName{}.read({entry.first, value.where});
-    caps[field] = rows.read({entry.second, value.where + ": " + field});
-  }
+  const auto where_of = [&](const std::string& name, const YAML::Mark& /*mark*/) {
+    return value.where + ": " + name;
+  };
+  for (const auto& [name, entry] : entries_of_map(value.node, where_of))
+    caps[FieldName{}.read({YAML::Node(name), value.where})] = rows.read(entry);
   return caps;
 }
 

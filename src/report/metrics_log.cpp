@@ -25,6 +25,9 @@ std::int64_t step_in(const std::string& line, const std::filesystem::path& path,
 std::int64_t bytes_before(const std::filesystem::path& path, std::int64_t first_step) {
   if (first_step == 0 || !std::filesystem::exists(path)) return 0;
   std::ifstream file(path, std::ios::binary);
+  if (!file)
+    throw IoError(path.string(), "cannot be opened to find the lines of earlier steps",
+                  "Make it readable, or move it away");
   std::int64_t bytes = 0;
   std::int64_t number = 1;
   // Stop at an incomplete last line, which ends at the end of the file without a line break.

@@ -20,7 +20,7 @@ TEST(HostPort, is_null_for_any_other_text) {
 TEST(HostPort, is_local_if_its_host_is_the_loopback) {
   for (const char* host : {"127.0.0.1", "127.1.2.3", "::1", "localhost"})
     EXPECT_TRUE(is_loopback(host)) << host;
-  for (const char* host : {"0.0.0.0", "::", "10.0.0.5", "here", "1127.0.0.1"})
+  for (const char* host : {"0.0.0.0", "::", "10.0.0.5", "here", "1127.0.0.1", "127.example.com"})
     EXPECT_FALSE(is_loopback(host)) << host;
 }
 

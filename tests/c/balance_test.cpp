@@ -197,6 +197,10 @@ TEST(CDropIn, micro_batches_keep_the_cap_of_every_system) {
   std::int64_t count = 0;
   const evenkeel_batching unknown{7, 0, 8, unlimited, 1, 1, 1};
   EXPECT_EQ(evenkeel_batching_agreed_count(&unknown, 1, &count), EVENKEEL_ERROR_ARGUMENT);
+  evenkeel_batching of_zero{EVENKEEL_VERL, 0, 8, unlimited, 1, 0, 1};
+  EXPECT_EQ(evenkeel_batching_agreed_count(&of_zero, 1, &count), EVENKEEL_ERROR_CONFIG);
+  of_zero.multiple_of = 2;
+  EXPECT_EQ(evenkeel_batching_agreed_count(&of_zero, -1, &count), EVENKEEL_ERROR_CONFIG);
 }
 
 TEST(CDropIn, padded_batches_match_the_example_in_the_header) {

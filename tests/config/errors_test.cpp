@@ -279,6 +279,8 @@ TEST(ConfigRowCaps, map_field_names_to_numbers_of_rows) {
             "job.yaml:1: micro_batch.max_rows: expected a map such as {patches: 16384}, or null, found 16");
   EXPECT_EQ(refusal("micro_batch: {max_rows: {patches: 0}}"),
             "job.yaml:1: micro_batch.max_rows: patches: 0 is out of range; allowed: 1 to 2147483647");
+  EXPECT_THAT(refusal("micro_batch: {max_rows: {patches: 4, patches: 8}}"),
+              testing::HasSubstr("micro_batch.max_rows: patches: the key is given twice"));
 }
 
 TEST(ConfigCost, an_encoders_cost_needs_a_field_coefficients_and_a_model) {

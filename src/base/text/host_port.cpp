@@ -18,7 +18,8 @@ std::optional<HostPort> parse_host_port(std::string_view text) {
 }
 
 bool is_loopback(std::string_view host) noexcept {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
+  const bool is_ipv4 = host.find_first_not_of("0123456789.") == std::string_view::npos;
+  return host == "localhost" || host == "::1" || (is_ipv4 && host.starts_with("127."));
 }
 
 }  // namespace evenkeel

@@ -164,8 +164,8 @@ evenkeel_status evenkeel_service_context(const evenkeel_service* service, const 
   return run_guarded_over_mpi([&] {
     require(comm, "comm");
     require(service, "service");
-    const MicroBatch& m = step->step.micro_batches[micro_batch_index(step, micro_batch)];
-    *comm = service->service->mesh().context(m.context);
+    const std::size_t m = micro_batch_index(step, micro_batch);
+    *comm = service->service->mesh().context(step->step.micro_batches[m].context);
   });
 }
 

@@ -17,7 +17,8 @@ namespace evenkeel::c {
 namespace {
 
 const PackedMicroBatch& tensors_of(const evenkeel_step* step, std::int64_t micro_batch) {
-  return step->step.micro_batches[micro_batch_index(step, micro_batch)].tensors;
+  const std::size_t m = micro_batch_index(step, micro_batch);
+  return step->step.micro_batches[m].tensors;
 }
 
 /// Returns the arena's copy of the values if there is one, otherwise the values.
@@ -138,7 +139,8 @@ evenkeel_status evenkeel_step_micro_batch(const evenkeel_step* step, int64_t mic
 evenkeel_status evenkeel_step_details(const evenkeel_step* step, int64_t micro_batch,
                                       evenkeel_arrays** arrays) {
   return create_arrays(arrays, [&](evenkeel_arrays& made) {
-    const MicroBatch& of = step->step.micro_batches[micro_batch_index(step, micro_batch)];
+    const std::size_t m = micro_batch_index(step, micro_batch);
+    const MicroBatch& of = step->step.micro_batches[m];
     made.add("token_weights", of.loss.token_weights);
     for (std::size_t k = 0; k < of.loss.token_weights_ahead.size(); ++k)
       made.add("token_weights@" + std::to_string(k + 1), of.loss.token_weights_ahead[k]);
@@ -163,7 +165,8 @@ evenkeel_status evenkeel_step_find_field(const evenkeel_step* step, int64_t micr
 evenkeel_status evenkeel_step_lend(evenkeel_step* step, int64_t micro_batch, evenkeel_field* fields,
                                    evenkeel_memory** memory) {
   return create_handle(memory, "memory", [&] {
-    PackedMicroBatch& tensors = step->step.micro_batches[micro_batch_index(step, micro_batch)].tensors;
+    const std::size_t m = micro_batch_index(step, micro_batch);
+    PackedMicroBatch& tensors = step->step.micro_batches[m].tensors;
     require_list(fields, std::ssize(tensors.fields), "fields");
     auto made = std::make_unique<evenkeel_memory>();
     made->blocks.push_back(tensors.arena.lend());

@@ -240,8 +240,8 @@ void use_packed_mode(Config& config, const std::string& profile) {
 
 /// Rejects options that name the same file, since one would overwrite the other.
 void require_distinct_files(const PlanOptions& options) {
-  const std::array files{std::pair{"--lengths", options.lengths}, std::pair{"--json", options.json},
-                         std::pair{"--html", options.html}};
+  const std::array files{std::pair{"--lengths", options.lengths}, std::pair{"--arrivals", options.arrivals},
+                         std::pair{"--json", options.json}, std::pair{"--html", options.html}};
   for (std::size_t later = 1; later < files.size(); ++later) {
     for (std::size_t i = 0; i < later; ++i) {
       const auto& [name, file] = files[later];

@@ -33,14 +33,27 @@ std::int64_t count_by_tokens(std::span<const std::int64_t> lengths, std::int64_t
       {std::int64_t{1}, min_count, std::min(by_tokens, static_cast<std::int64_t>(lengths.size()))});
 }
 
+/// Throws ConfigError unless the value is from `least` to 2^62, so that a sum of two such values does not
+/// overflow.
+void require_between(std::int64_t least, std::int64_t value, std::string_view key) {
+  require_at_least(least, value, key);
+  plan_checks::require_at_most(std::int64_t{1} << 62, value, key);
+}
+
 void require_valid(std::int64_t max_tokens, std::int64_t min_count, std::int64_t multiple_of) {
-  require_at_least(1, max_tokens, "max_tokens");
-  require_at_least(1, min_count, "min_count");
-  require_at_least(1, multiple_of, "multiple_of");
+  require_between(1, max_tokens, "max_tokens");
+  require_between(1, min_count, "min_count");
+  require_between(1, multiple_of, "multiple_of");
+}
+
+std::int64_t round_up_count(std::int64_t largest, std::int64_t multiple_of) {
+  require_between(0, largest, "largest");
+  require_between(1, multiple_of, "multiple_of");
+  return align_up(largest, multiple_of);
 }
 
 std::vector<std::int64_t> align_lengths(std::span<const std::int64_t> lengths, std::int64_t alignment) {
-  require_at_least(1, alignment, "alignment");
+  require_between(1, alignment, "alignment");
   // Check lengths now, since rounding would hide a negative length.
   static_cast<void>(plan_checks::total_of(lengths));
   std::vector<std::int64_t> rounded(lengths.begin(), lengths.end());
@@ -110,11 +123,11 @@ std::int64_t agreed_count(std::int64_t largest, const MindSpeedBatching& /*batch
 }
 
 std::int64_t agreed_count(std::int64_t largest, const VerlBatching& batching) {
-  return align_up(largest, batching.multiple_of);
+  return round_up_count(largest, batching.multiple_of);
 }
 
 std::int64_t agreed_count(std::int64_t largest, const RollPacking& batching) {
-  return align_up(largest, batching.multiple_of);
+  return round_up_count(largest, batching.multiple_of);
 }
 
 Partition reference_micro_batches(std::span<const std::int64_t> lengths, std::int64_t count,
