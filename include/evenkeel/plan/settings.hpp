@@ -336,7 +336,8 @@ struct PlanSettings {
 
   /// Returns the alignment in tokens: each sequence's length is rounded up to a multiple of it. Includes
   /// length_round if micro-batches are padded. Throws ConfigError if `align` is not a positive multiple of
-  /// the number of chunks of the CP cut, if align_lcm < 1, or if the alignment exceeds 2^31-1.
+  /// the number of chunks of the CP cut, or if align_lcm < 1. If the alignment exceeds 2^31-1, throws
+  /// ConfigError or, if `align` is unset, LimitError.
   [[nodiscard]] std::int64_t alignment() const { return alignment(cp.size); }
   /// Returns the alignment of a sequence that is cut over `group_size` ranks.
   [[nodiscard]] std::int64_t alignment(int group_size) const;
@@ -362,15 +363,15 @@ struct PlanSettings {
   [[nodiscard]] std::int64_t count_multiple() const noexcept;
 
   /// Returns the speeds by which the costs of a plan's micro-batches are divided to get times, one per DP
-  /// rank. Empty if speeds are equal, and if groups have different sizes: a micro-batch's cost is then
-  /// already the time of the whole group, in units of the fastest rank's work.
+  /// rank. Empty if speeds are equal or groups have different sizes. In the latter case, a micro-batch's cost
+  /// is already the time of the whole group, in units of the fastest rank's work.
   [[nodiscard]] std::span<const std::int64_t> speeds_of_costs() const noexcept;
   /// Returns the speed of a micro-batch's ranks: that of DP rank `rank`, or of the slowest rank of its group.
   /// 1000 if speeds are equal.
   [[nodiscard]] std::int64_t speed_of(DpRank rank, ContextGroup context) const;
 
   /// Returns the time that work takes on DP rank `rank`, in units of the slowest rank's work. Returns `cost`
-  /// if speeds are equal, and if costs are already times. Precondition: validate() did not throw.
+  /// if speeds are equal or costs are already times. Precondition: validate() did not throw.
   [[nodiscard]] Cost time_of(Cost cost, std::int64_t rank) const;
 
   /// Throws ConfigError naming the key of the first setting that is out of range or conflicts with others,

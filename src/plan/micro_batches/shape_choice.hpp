@@ -61,9 +61,10 @@ inline constexpr std::int64_t min_saving_divisor = 400;
 ///
 /// For each number of shapes, chooses the row counts that leave the least padding. This uses dynamic
 /// programming, first over the sorted row counts, then over the sizes of groups, since each size has its own
-/// shapes. Shapes have a margin for later micro-batches: rows are multiples of 1/128 of the cap; the number
-/// of sequences (up to its limit) and max_seqlen are twice the maxima over these micro-batches, since
-/// doubling them costs no rows. O(needs * shapes + sizes * (128 * passes)^2 * (shapes + passes)).
+/// shapes. Shapes have a margin for later micro-batches: rows are multiples of about 1/128 of the cap; the
+/// number of sequences (up to its limit) and max_seqlen (up to the number of rows) allow for twice the maxima
+/// over these micro-batches, since doubling them costs no rows. O(needs * shapes + sizes * (128 * passes)^2 *
+/// (shapes + passes)).
 [[nodiscard]] std::vector<PackedShape> shapes_to_add(std::span<const PassNeeds> passes,
                                                      std::span<const PackedShape> shapes);
 

@@ -17,8 +17,8 @@ inline constexpr std::int64_t max_steps_of_an_order = std::int64_t{1} << 22;
 
 /// Returns an order of micro-batches with these costs whose simulated schedule (PipelineSimulation) ends
 /// early:
-/// 1. Simulate the candidates, ascending cost, and the reverse of the first candidate. Keep the first one
-///    with the earliest end; later steps replace it only with an order that ends earlier.
+/// 1. Simulate the candidates, the order by ascending cost, and the reverse of the first candidate. Keep the
+///    first one with the earliest end; later steps replace it only with an order that ends earlier.
 /// 2. If the budget allows, simulate all orders in lexicographic order, and return the best.
 /// 3. Otherwise, try some of the cheapest micro-batches at the start and others at the end, with the rest in
 ///    descending or ascending order.

@@ -17,9 +17,9 @@
 /// samples, the reference systems fail, whereas these functions return empty micro-batches. Counts are at
 /// least 1.
 ///
-/// All functions are pure and deterministic. They throw ConfigError for a setting below 1, InputError for a
-/// negative length or total work of 2^62 or more, and LimitError for 2^31 samples or more, or a single sample
-/// with work of 2^62 or more.
+/// All functions are pure and deterministic. Those that take lengths throw ConfigError if a setting that they
+/// use is below 1, InputError for a negative length or total work of 2^62 or more, and LimitError for 2^31
+/// samples or more, or a single sample with work of 2^62 or more.
 namespace evenkeel {
 
 /// MindSpeed-RL's dynamic batch size (`rearrange_micro_batches`). As in the reference, a sample above
@@ -68,7 +68,7 @@ struct RollPacking {
 
 /// Return the count that all DP ranks use, given the maximum of their counts: that maximum, rounded up to a
 /// multiple of `multiple_of` (MindSpeed-RL: not rounded). (verl with `same_micro_num_in_dp: false` rounds
-/// each rank's own count.)
+/// each rank's own count.) Preconditions: largest >= 0, multiple_of >= 1.
 [[nodiscard]] std::int64_t agreed_count(std::int64_t largest, const MindSpeedBatching& batching);
 [[nodiscard]] std::int64_t agreed_count(std::int64_t largest, const VerlBatching& batching);
 [[nodiscard]] std::int64_t agreed_count(std::int64_t largest, const RollPacking& batching);

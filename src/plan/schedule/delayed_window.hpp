@@ -20,7 +20,7 @@ struct DelayedStep {
 ///    the longest), move all of them to the current step. In exchange, the same number of the current step's
 ///    other samples move to the earlier steps.
 /// 3. At the end of the window, move the remaining outliers to its last step, in groups of at most
-///    outliers_per_step.
+///    outliers_per_step. If a single one is left, it stays in its step.
 ///
 /// For each move, the changed steps are planned again, and the sum of their end times is compared with that
 /// before the move: once for ranks that synchronize at every micro-batch, and once for ranks that synchronize

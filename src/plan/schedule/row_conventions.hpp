@@ -28,8 +28,8 @@ inline constexpr std::string_view response_mask_field = "response_mask";
 
 /// Moves the rows of fields with RowConvention::token to the rows that predict their tokens. The value of a
 /// sample's first token is dropped, since no row predicts it; the last row becomes zeros, or ignored_label
-/// for labels. With `shared` prefixes, fields with a convention other than labels and masks get one row per
-/// response token, since a shared row predicts a different token for each sample. Throws InputError naming
+/// for labels. With `shared` prefixes, fields that have a convention, except labels and masks, get one row
+/// per response token, since a shared row predicts a different token for each sample. Throws InputError naming
 /// the field if its kind does not fit the convention, or if it is labels or a loss mask with one value per
 /// token and has no convention. O(bytes of the moved fields).
 void apply_row_conventions(RaggedBatch& batch, const NamedFields& fields, bool shared);
@@ -41,9 +41,9 @@ void require_rows_in_place(const RaggedBatch& batch, const NamedFields& fields);
 /// Moves values to the rows that predict their tokens (apply_row_conventions), renames the loss mask to
 /// `loss_mask`, and clears it where the label is ignored_label. If samples have labels but no mask, adds a
 /// float32 mask of the labels' kind that is 1 where the label is a response token. Throws InputError if a
-/// mask with one value per token is set at the last row of a sample, which has no label unless samples have
-/// one label per token. With `shared` prefixes, also throws if a mask is set where the label is a prompt
-/// token.
+/// mask with one value per token is set at the last row of a sample, unless samples have one label per token
+/// and do not share prefixes. With `shared` prefixes, also throws if a mask is set where the label is a
+/// prompt token.
 void normalize_rows_and_masks(RaggedBatch& batch, const NamedFields& fields, bool shared);
 
 }  // namespace evenkeel

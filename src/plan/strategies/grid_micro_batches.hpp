@@ -51,11 +51,11 @@ void level_grids(const StepProblem& problem, PackUnits& units, std::span<Planned
 ///
 /// K is agreed_count() of the number of required cells divided by dp, rounded up. If minimum numbers of
 /// micro-batches are found, it is never larger than if each rank were planned separately. With
-/// CountRule::fastest, K may be larger by up to 7 * count_multiple():
-/// the count with which ranks that synchronize at every micro-batch are expected to finish first
-/// (estimated_time with the settings' overhead and pipeline stages). The cap and the limit on samples always
-/// hold; micro-batches may be empty. MicroBatchSettings::order applies to whole columns, whose cost is that
-/// of their costliest micro-batch, so the execution order is the same on all ranks.
+/// CountRule::fastest, K may be larger by up to 7 * count_multiple(): it is then the count with which ranks
+/// that synchronize at every micro-batch are expected to finish first (estimated_time with the settings'
+/// overhead and pipeline stages). The limits of micro-batches always hold; micro-batches may be empty.
+/// MicroBatchSettings::order applies to whole columns, whose cost is that of their costliest micro-batch, so
+/// the execution order is the same on all ranks.
 class GridStrategy final : public PlanningStrategy {
  public:
   void assign(const StepProblem& problem, StepAssignment& assignment) const override;
