@@ -55,8 +55,8 @@ class Waiting {
   WaitFor outer_whom_;
 };
 
-/// Records that this process has begun to exit, in this phase of the calling thread, and now waits for other
-/// ranks to exit. From then on, its processor time does not count as progress.
+/// Records that this process has begun to exit: sets the phase of the calling thread, and marks the thread as
+/// waiting for other ranks to exit. From then on, the process's processor time does not count as progress.
 void begin_exit(const char* phase) noexcept;
 [[nodiscard]] bool is_exiting() noexcept;
 

@@ -29,8 +29,8 @@ void require_positive(const GridPoint& sizes) {
   }
 }
 
-/// Throws MeshError if the product exceeds the number of ranks that MPI supports. Precondition: every size is
-/// positive.
+/// Returns the product of the sizes. Throws MeshError if it exceeds the number of ranks that MPI supports.
+/// Precondition: every size is positive.
 int product_of(const GridPoint& sizes) {
   constexpr std::int64_t most = std::numeric_limits<int>::max();
   std::int64_t product = 1;

@@ -57,16 +57,16 @@ struct CostModel {
   friend bool operator==(const CostModel&, const CostModel&) = default;
 };
 
-/// Returns the work of samples that share a prefix, which counts once: the prefix's own attention, and each
-/// suffix's attention to the prefix and to itself. Never more than the work of separate samples, and equal to
-/// it for one sample. Precondition: lengths are not negative. Throws LimitError if the work is 2^62 or more.
+/// Returns the work of samples that share a prefix: the work of the prefix, which counts once, and the work
+/// that each suffix adds after it. Never more than the work of separate samples, and equal to it for one
+/// sample. Precondition: lengths are not negative. Throws LimitError if the work is 2^62 or more.
 ///
 /// Example: s^2, prefix 3, suffixes 1 and 2: 9 + (16 - 9) + (25 - 9) = 32; separately they cost 16 + 25.
 [[nodiscard]] Cost cost_of_group(const CostModel& model, std::int64_t prefix,
                                  std::span<const std::int64_t> suffixes);
 
-/// The cost of running a micro-batch on several ranks, in addition to the work, in the cost model's units on
-/// one rank.
+/// The cost of running a micro-batch on several ranks, in addition to its work. The unit is that of the cost
+/// model: the time of one unit of work on one rank.
 ///
 /// On g ranks a micro-batch of work W, of which the part A is attention over S tokens, takes
 ///
@@ -75,7 +75,7 @@ struct CostModel {
 /// where c(1) = 0. Each rank passes the keys and values of its tokens to the g-1 others while it computes
 /// attention.
 struct CommunicationCost {
-  /// c(g) for g up to `ranks_per_node`: passing a token's keys and values to the next rank.
+  /// c(g) for g up to `ranks_per_node`: the cost of passing a token's keys and values to the next rank.
   Cost inside_node = 0;
   Cost between_nodes = 0;  ///< c(g) for larger groups
   std::int64_t ranks_per_node = 1;

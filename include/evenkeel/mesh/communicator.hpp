@@ -14,7 +14,7 @@ namespace evenkeel {
 
 class Communicator;
 
-/// The value to return: the minimum or the maximum over all ranks.
+/// The result of a reduction: the minimum or the maximum over all ranks.
 enum class ReduceOp : std::uint8_t { min, max };
 
 /// The sizes of the lists that ranks contribute to a gather call, and the number of bytes per value.
@@ -25,10 +25,10 @@ struct ListSizes {
 };
 
 /// Interface to the connection between the processes of a job. Every call but rank() and size() is collective
-/// over the group, and all its ranks make the same calls in the same order. Each of two threads needs its own
-/// group (duplicate()). Calls do not allocate memory, so none runs out of it on one rank alone, except those
-/// that make a group: if these run out of memory, all ranks throw. If data exceeds what MPI can count, all
-/// ranks throw LimitError. Other errors are MpiError, possibly on one rank alone.
+/// over the group, and all its ranks make the same calls in the same order. Threads that make calls at the
+/// same time need separate groups (duplicate()). Except for calls that make a group, calls do not allocate
+/// memory, so they do not run out of memory on one rank alone. If data exceeds what MPI can count, all ranks
+/// throw LimitError. Other errors are MpiError, possibly on one rank alone.
 class RankGroup {
  public:
   virtual ~RankGroup() = default;
@@ -44,7 +44,7 @@ class RankGroup {
   virtual void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) const = 0;
   /// Gathers lists of any sizes; `lists` is equal on all ranks.
   virtual void all_gather_lists(const std::byte* mine, const ListSizes& lists, std::byte* all) const = 0;
-  /// Replaces the values by the smallest or the largest over all ranks, element by element.
+  /// Replaces each element with its minimum or maximum over all ranks.
   virtual void all_reduce(std::span<std::int64_t> values, ReduceOp op) const = 0;
 
   /// Returns a group of the same ranks whose calls never interfere with those of this group.

@@ -66,7 +66,7 @@ struct SharedSequences {
 /// A copy does not have a block, since copied columns get separate memory.
 class MicroBatchArena {
  public:
-  /// Alignment of each part, and of the block's size, as suits devices.
+  /// Alignment in bytes of each part and of the block's size. Sufficient for devices.
   static constexpr std::size_t alignment = 256;
 
   struct Part {
@@ -195,8 +195,8 @@ struct DerivedFieldSettings {
 /// and, with shared prefixes, the rows of predictions; and, if the tokens are present, labels, loss mask and
 /// the fields of further depths (predict_ahead). Also sets the pad rows of the tokens. Other existing fields
 /// do not change, and fields that samples `brought` are not derived, even on ranks to which they were not
-/// sent. `halo` contains reach() tokens for each run, which follow it, and, with shared prefixes, the first
-/// reach() tokens of each segment (see derive_tokens_ahead, and derive_labels of predictions).
+/// sent. `halo` contains the reach() tokens that follow each run and, with shared prefixes, the first reach()
+/// tokens of each segment (see derive_tokens_ahead() and, in predictions.hpp, derive_labels()).
 void complete_fields(PackedMicroBatch& micro_batch, std::span<const FieldSpec> brought,
                      std::span<const std::int64_t> halo, const DerivedFieldSettings& options);
 

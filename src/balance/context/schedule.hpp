@@ -13,9 +13,9 @@ namespace evenkeel::context {
 /// The problem of scheduling items on groups of ranks, for example sequences with context parallelism. The
 /// members are views; their data must outlive this object.
 struct Problem {
-  /// work of each item
+  /// Work of each item.
   std::span<const ContextWork> items{};
-  /// number of samples of each item; empty if all are 1
+  /// Number of samples of each item; empty if all are 1.
   std::span<const std::int64_t> counts{};
   /// Tokens of all sequences, ordered by item; each sequence is aligned separately. Item i consists of
   /// sequences [offsets[i], offsets[i + 1]); if `offsets` is empty, each item is one sequence.

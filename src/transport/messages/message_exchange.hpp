@@ -48,7 +48,7 @@ struct MessageTraffic {
 /// rank runs out of memory.
 void prepare_exchange(const Communicator& comm, const TransportSettings& options);
 
-/// Returns whether exchanges under `options` do not send bytes in messages, because every rank reads its
+/// Returns whether exchanges with `options` do not send bytes in messages, because every rank reads its
 /// bytes from the owner's memory. The result is the same on every rank. The first call is collective over
 /// `comm`. Throws, on every rank, the error of a rank that cannot use shared memory, if `options` requires
 /// it.
@@ -63,8 +63,8 @@ void prepare_exchange(const Communicator& comm, const TransportSettings& options
 /// rank runs out of memory or open files; the error of a rank that cannot use shared memory, if `options`
 /// requires it. Only MpiError may be thrown by one rank alone.
 ///
-/// Small messages between nodes go through leaders unless `options` disables this (node_aggregation.hpp
-/// defines which messages, and how). The first call for which leaders are allowed, of this function or of
+/// Small messages between nodes go through leaders unless `options` disables this (see
+/// node_aggregation.hpp). The first call for which leaders are allowed, of this function or of
 /// prepare_exchange(), allocates 2 * leader_staging_bytes on each leader. A leader keeps this memory and does
 /// not need more. If leaders are allowed, there are several nodes, and at least one node has several ranks,
 /// each exchange also gathers the sizes of its lists inside each node: one MPI_Allgather of 16 bytes per rank

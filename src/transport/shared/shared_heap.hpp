@@ -12,9 +12,9 @@ namespace evenkeel {
 
 /// Memory of this process that other processes of the same user on the same node can map and read. It
 /// consists of large blocks in anonymous memory files. Freed blocks are kept and handed out again, so every
-/// step uses the same pages, which need not be cleared or mapped again. Blocks below `smallest_block`, and
-/// all blocks if the system does not provide memory files, come from the standard heap instead and cannot be
-/// read by other processes.
+/// step uses the same pages, which need not be cleared or mapped again. Blocks below `smallest_block`, blocks
+/// with an alignment above one page, and all blocks if the system does not provide memory files come from the
+/// standard heap instead and cannot be read by other processes.
 ///
 /// Pages are allocated when a block is handed out for the first time, not when it is written. Therefore, if a
 /// block does not fit in memory, LimitError or std::bad_alloc is thrown, and no process is killed.
