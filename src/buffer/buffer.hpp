@@ -115,8 +115,8 @@ struct PendingStep {
 /// Every call that changes the buffer throws IoError if the store cannot be written or stop() was called. The
 /// changes may have been stored nevertheless, so the caller should repeat the call; repeating a call does not
 /// apply its changes twice (for grant_tickets(), only if the request has an identity). Until the store can be
-/// read again, calls that return groups, steps or fields also throw IoError, and status() returns the last
-/// known status.
+/// read again, renew_job() and calls that return groups, uids, steps or fields also throw IoError, and
+/// status() returns the last known status.
 class Buffer {
  public:
   /// Restores the buffer from the store. `declared` has the formats of fields in JSON Lines; if null, the

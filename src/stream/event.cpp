@@ -10,7 +10,8 @@ namespace {
 
 using nlohmann::json;
 
-/// Limit on every count in an event. It is far below 2^63, so sums of counts cannot overflow.
+/// Limit on the absolute value of every count in an event. It is far below 2^63, so sums of counts cannot
+/// overflow.
 constexpr std::int64_t most_counted = std::int64_t{1} << 53;
 
 constexpr std::array<std::string_view, num_drop_reasons> reason_names{"stale", "aborted", "too_small", "late",

@@ -17,8 +17,8 @@
 
 namespace evenkeel::stream {
 
-/// Returns the value if it is a signed 64-bit integer, otherwise nullopt. Stricter than nlohmann::json, which
-/// converts `2.5` and `true` to integers, and `1e67` to an arbitrary integer.
+/// Returns the value if it is a signed 64-bit integer, otherwise nullopt. This is stricter than
+/// nlohmann::json, which converts `2.5` and `true` to integers, and `1e67` to an arbitrary integer.
 [[nodiscard]] inline std::optional<std::int64_t> parse_integer(const nlohmann::json& value) {
   constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   const bool is_too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > most;

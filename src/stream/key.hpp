@@ -38,7 +38,7 @@ struct GroupKeyHash {
 /// Returns the same key on every platform. Signed and unsigned integers of equal value have equal keys.
 [[nodiscard]] GroupKey group_key(const Uid& uid) noexcept;
 
-/// Returns the uid for messages: a string in quotation marks, or a number.
+/// Returns the uid for messages: a string in quotation marks, a number, or "without a uid".
 [[nodiscard]] std::string to_text(const Uid& uid);
 
 /// Entry of SeenKeys: `slot` is the key and `bits` the value. In a list of entries, a later value of a slot

@@ -71,7 +71,7 @@ class OpenConnections {
   }
 
  private:
-  /// Returns a quarter of this process's limit of file descriptors, clamped to [16, 1024].
+  /// Returns a quarter of this process's limit on file descriptors, clamped to [16, 1024].
   static std::size_t max_unauthenticated() {
     struct rlimit files {};
     if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return least_unauthenticated;

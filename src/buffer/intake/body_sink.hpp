@@ -14,7 +14,7 @@ class BodySink {
   BodySink& operator=(const BodySink&) = delete;
   virtual ~BodySink() = default;
 
-  /// Called with the size of the body before its first byte arrives, if the size is known.
+  /// Called before the first byte of the body arrives, with the size of the body, or 0 if it is not known.
   virtual void set_expected_bytes(std::int64_t bytes) = 0;
   /// Returns memory for at least one more byte. After reading into it, call mark_received() with the number
   /// of bytes read.

@@ -17,7 +17,7 @@ namespace evenkeel {
 /// Forwards requests to another server and returns that server's answers to the clients.
 class Forwarder {
  public:
-  /// `trusted` is a file of certificates to trust in addition to the system's; may be empty. Requests with
+  /// `trusted` is a file of certificates to trust in addition to the system's; it may be empty. Requests with
   /// bodies of more than `max_body_bytes` are rejected.
   Forwarder(std::filesystem::path trusted, std::int64_t max_body_bytes);
   ~Forwarder();

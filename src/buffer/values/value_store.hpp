@@ -79,7 +79,7 @@ struct ValueStatus {
 ///
 /// A call that changes values throws IoError if the store cannot be written or stop() was called. Its changes
 /// may have been stored nevertheless, so the caller should repeat the call. Until the store can be read
-/// again, get() also throws IoError.
+/// again, get() and save() also throw IoError.
 class ValueStore {
  public:
   /// Throws InputError if the store is damaged or has samples of a stream, and IoError if it cannot be read.
@@ -99,7 +99,8 @@ class ValueStore {
   std::int64_t clear(const ValueSelection& selection);
 
   /// Writes all values to a file, which appears completely or not at all. Calls that change values wait until
-  /// the file is complete. Throws IoError if the file cannot be written or the store cannot be read.
+  /// the file is complete. Throws IoError if the file cannot be written or the store cannot be read, and
+  /// InputError if the store is damaged.
   ValueStatus save(const std::filesystem::path& path);
   /// Replaces all values with the values of a file, in one transaction. Throws IoError if the file cannot be
   /// read, InputError if it was not written by save() or is damaged, and LimitError or FullError if its
