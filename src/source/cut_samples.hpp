@@ -32,8 +32,8 @@ void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFie
 /// Returns the cuts, in their order, as one batch. A piece has
 /// - in fields per token, the rows of its tokens; in fields per response token, the rows of its response
 ///   tokens;
-/// - in fields with their own rows that are cut by another field (FieldSettings::cut_by in `settings`), the
-///   rows with at least one token in the piece;
+/// - in fields with their own rows that are cut by another field (FieldSettings::cut_by in `settings`), and
+///   in that other field, the rows with at least one token in the piece;
 /// - in fields per sample, text and bytes, all rows of the sample.
 /// The prompt of a piece is the part of the sample's prompt that is in the piece. Token ranges are rebased to
 /// the piece's first token and clipped to the piece. If samples declare trees, each piece that does not begin

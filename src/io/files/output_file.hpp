@@ -58,8 +58,7 @@ void write_text_file_durably(const std::filesystem::path& path, std::string_view
 class AppendOnlyFile {
  public:
   /// Truncates an existing file to its first `kept` bytes, or creates the file. A shorter file is extended
-  /// with zeros. Throws if the path exists and is not a regular file; symbolic links are also
-  /// rejected.
+  /// with zeros. Throws if the path exists and is not a regular file, even if it is a link to one.
   explicit AppendOnlyFile(std::filesystem::path path, std::int64_t kept = 0);
   ~AppendOnlyFile();
   AppendOnlyFile(const AppendOnlyFile&) = delete;

@@ -31,8 +31,8 @@ std::optional<SchemaEntry> list_field(const RolloutLine& rollout, std::int64_t r
   return field;
 }
 
-/// Throws InputError for a list whose number of rows, which `found` states, fits neither all tokens nor those
-/// of the response.
+/// Throws InputError for a list whose number of rows is neither the sample's number of tokens nor its number
+/// of response tokens. `found` is the start of the message, which states the number of rows.
 [[noreturn]] void reject_row_count(const JsonLine& line, const RolloutLine& rollout, const std::string& found,
                                    std::string hint) {
   line.fail(found + "; the sample has " +
@@ -88,7 +88,7 @@ void set_element_properties(const JsonLine& line, const Survey& survey, SchemaEn
 }
 
 /// Surveys a value. Throws InputError unless it consists only of numbers or only of booleans, in rows of the
-/// same shape.
+/// same shape. Also throws if it has both real numbers and an integer that float32 would round.
 Survey survey_numbers(const JsonLine& line, const std::string& field, const element& value) {
   Survey survey;
   survey.walk(value, 0);

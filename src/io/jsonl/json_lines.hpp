@@ -86,7 +86,7 @@ struct JsonFault {
   std::string field;  ///< key of the value in the outermost object; empty if the fault is not in a value
   std::string what;   ///< what is wrong, for example "holds NaN"
   std::int64_t column = 0;  ///< 1-based character column in the line at which the fault begins
-  std::string why;          ///< rule that is violated, for example "JSON does not have NaN and Infinity"
+  std::string why;          ///< rule that is violated, for example "JSON does not have NaN or Infinity"
   std::string hint;
 };
 

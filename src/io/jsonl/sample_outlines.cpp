@@ -104,7 +104,8 @@ class PlainText {
   /// characters), moves past its closing quotation mark and returns true.
   bool scan_plain_text() {
     const char* at = at_;
-    while (at < end_ && *at != '"' && *at != '\\' && *at >= ' ') ++at;  // non-ASCII is checked below
+    // The last condition also stops at non-ASCII characters if char is signed.
+    while (at < end_ && *at != '"' && *at != '\\' && *at >= ' ') ++at;
     if (at >= end_ || *at != '"') return false;
     taken_ = {at_, static_cast<std::size_t>(at - at_)};
     at_ = at + 1;

@@ -88,9 +88,9 @@ using DeclaredFormats = std::map<std::string, LineFormat, std::less<>>;
 /// length, and a field named input_ids are ignored. Fields in `declared` must have the declared format.
 ///
 /// Throws InputError at "PATH:LINE" (1-based) for a malformed line, a line without prompt_ids or
-/// response_ids, a list of a length that fits neither kind or with rows of different shapes, and a field
-/// without its declared format. Throws InputError if the lines' schemas cannot be merged (see merge()), and
-/// IoError if reading fails.
+/// response_ids, a list of a length that fits neither kind, a list with rows of different shapes or elements
+/// of different types (except integers and real numbers), and a field without its declared format. Throws
+/// InputError if the lines' schemas cannot be merged (see merge()), and IoError if reading fails.
 [[nodiscard]] JsonlSchema infer_schema(const LineFiles& files, std::span<const LineRef> lines,
                                        std::span<std::int64_t> tokens = {},
                                        const DeclaredFormats& declared = {});

@@ -27,7 +27,7 @@ void send_waiting_note(const std::string& line);
 /// Data about a step that cannot be formed yet, for messages.
 struct UnformedStep {
   std::int64_t step = 0;
-  std::int64_t needed = 0;                          ///< number of groups that the step needs
+  std::int64_t needed = 0;                          ///< number of groups that the step needs; 0 if unknown
   std::int64_t ready = 0;                           ///< number of groups that are ready to be put into a step
   std::int64_t open = 0;                            ///< number of groups that still lack samples or fields
   std::optional<double> seconds_since_last_sample;  ///< nullopt if none has arrived
@@ -49,8 +49,9 @@ class Patience {
   /// Call this after a poll that reached the buffer but found too few samples. Throws IoError if no sample
   /// has arrived for longer than `most` during this wait.
   void on_unformed(const UnformedStep& lack);
-  /// Call this after a poll that did not reach the buffer, in the handler of `error`. Sleeps before the next
-  /// attempt, or rethrows the error if the buffer has been unreachable for longer than `most`.
+  /// Call this in the handler of `error`, after an attempt that failed because the buffer could not be
+  /// reached or is full. Sleeps before the next attempt, or rethrows the error if all attempts have failed
+  /// for longer than `most`.
   void on_unreachable(const Error& error);
   void on_reached() noexcept { lost_.reset(); }
 
