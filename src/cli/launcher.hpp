@@ -5,7 +5,7 @@
 
 namespace evenkeel::cli {
 
-/// Returns whether a launcher (mpirun, srun) started this process. MPI need not be initialized.
+/// Returns whether a launcher of MPI jobs (such as mpirun) started this process. MPI need not be initialized.
 [[nodiscard]] bool is_launched();
 
 /// Returns whether this process is a launcher's first rank, or was started alone. MPI need not be
@@ -23,10 +23,11 @@ struct LaunchedProcesses {
   std::string hint;  ///< how to start the processes as one MPI job
 };
 
-/// Returns the processes with which this one was started, or nullopt if it was started alone. The variables
-/// of an MPI launcher take precedence over those of other launchers, since another launcher may have started
-/// the MPI launcher. A Slurm allocation alone (SLURM_NTASKS) does not start processes, so a shell in it may
-/// run a job of one rank.
+/// Returns the processes with which this one was started, or nullopt if it was started alone. Also returns
+/// nullopt on rank 0 if the launcher sets only PMIX_RANK, which does not show whether there are other ranks.
+/// The variables of an MPI launcher take precedence over those of other launchers, since another launcher may
+/// have started the MPI launcher. A Slurm allocation alone (SLURM_NTASKS) does not start processes, so a
+/// shell in it may run a job of one rank.
 [[nodiscard]] std::optional<LaunchedProcesses> launched_processes();
 
 /// Returns whether a launcher started several processes but MPI sees only one, so that each process would run

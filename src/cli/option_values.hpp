@@ -45,8 +45,8 @@ void add_read_as_option(CLI::App& command, DeclaredFormats& declared);
 /// Returns the value of source.kind for a kind of source. Precondition: the source is read from files.
 [[nodiscard]] std::string source_kind_word(SourceKind kind);
 
-/// Returns the kind of the source at `path`: `word` if it is not empty, otherwise the kind implied by the
-/// path's name. Throws ConfigError if the name does not imply one.
+/// Returns the kind of the source at `path`: `word` if it is not empty, dump if `path` is a folder, otherwise
+/// the kind implied by the file's name. Throws ConfigError if the name does not imply one.
 [[nodiscard]] SourceKind source_kind_of(const std::filesystem::path& path, const std::string& word);
 
 }  // namespace evenkeel::cli

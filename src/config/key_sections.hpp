@@ -55,8 +55,9 @@ KeySpec key(std::string path, Member Config::*member, Format format, std::string
 [[nodiscard]] Keys field_keys();
 [[nodiscard]] Keys named_field_keys();
 
-/// Throws ConfigError if keys of section `stream` conflict with each other or with the source, or if any of
-/// them is set although source.kind is not stream. The location in the error begins with `file`.
+/// Throws ConfigError if keys of section `stream` conflict with each other, with the source or with section
+/// `batch`, or if any of them is set although source.kind is not stream. The location in the error begins
+/// with `file`.
 void require_valid_stream(const Config& config, const std::string& file);
 
 }  // namespace evenkeel::config_detail

@@ -60,7 +60,8 @@ struct ConfigValue {
 /// Returns whether the text is an optional sign and decimal digits.
 [[nodiscard]] bool is_integer_text(std::string_view text);
 
-/// Error messages for an integer that has the wrong type or is out of range.
+/// Parts of the error messages for an integer that has the wrong type (`expected`) or is out of range
+/// (`allowed`).
 struct IntegerMessages {
   std::string expected;
   std::string allowed;
@@ -343,7 +344,8 @@ struct ConfiguredCost {
       std::nullopt;  ///< name of the field with the work of each sample, which replaces `model`
 };
 
-/// A map of the communication costs of context parallelism, which are added to the work.
+/// A map of the communication costs of context parallelism, which are added to the work, or auto for the
+/// defaults.
 struct CommunicationFormat {
   using value_type = CommunicationSettings;
   [[nodiscard]] std::string type() const { return "choice or map"; }

@@ -21,8 +21,8 @@ namespace evenkeel {
 [[nodiscard]] StepResults hash_tokens(const Step& step);
 
 /// Writes gathered results, in their order, as DIR/step-000000.safetensors: `sample_index` [n] (the sample's
-/// line in the source), `offsets` [n + 1] (int64 prefix sums of lengths) and one tensor per field. Throws
-/// IoError.
+/// number; for one file of JSON Lines, its 0-based line), `offsets` [n + 1] (int64 prefix sums of lengths)
+/// and one tensor per field. Throws IoError.
 void write_results(const std::filesystem::path& dir, std::int64_t step, const RaggedBatch& results);
 
 }  // namespace evenkeel

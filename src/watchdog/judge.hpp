@@ -67,13 +67,13 @@ enum class Unheard : std::uint8_t {
 /// Returns the ranks from which no heartbeat has ever been received and that have not ended.
 [[nodiscard]] std::vector<int> unheard_ranks(std::span<const RankState> ranks);
 
-/// Formats the verdict in one line, with the rank, host, phase and cause. `seconds` is the setting
-/// watchdog.seconds. Precondition: the verdict is not healthy.
+/// Formats the verdict in one line, with the rank, host, phase and cause. `seconds` is
+/// WatchdogSettings::seconds. Precondition: the verdict is not healthy.
 [[nodiscard]] std::string message_of(const Verdict& verdict, std::span<const RankState> ranks,
                                      double seconds);
 
-/// Formats the report of a rank that waits but has no information about other ranks. `seconds` is the setting
-/// watchdog.seconds.
+/// Formats the report of a rank that waits but has no information about other ranks. `seconds` is
+/// WatchdogSettings::seconds.
 [[nodiscard]] std::string message_of_waiting(const WatchedRank& rank, double seconds);
 
 /// Formats "rank 3" or "ranks 0-2, 5". Precondition: `ranks` are in ascending order.

@@ -82,9 +82,9 @@ struct ArrivalSettings {
   // For the job's own buffer, used if source.path does not name one:
   std::string listen = "127.0.0.1:8710";          ///< address and port of its server
   std::filesystem::path dir;                      ///< folder in which it keeps samples
-  std::string store = "lmdb";                     ///< "lmdb", "memory", or the URL of a Redis
-  std::string name = "default";                   ///< name of the buffer in a Redis
-  std::filesystem::path redis_password_file;      ///< file with the password of the Redis
+  std::string store = "lmdb";                     ///< "lmdb", "memory", or the URL of a Redis server
+  std::string name = "default";                   ///< name of the buffer in the Redis server
+  std::filesystem::path redis_password_file;      ///< file with the password of the Redis server
   std::int64_t capacity = std::int64_t{8} << 30;  ///< in bytes
   // For any buffer:
   std::filesystem::path token_file;        ///< file with the token required by its server
@@ -97,7 +97,8 @@ struct ArrivalSettings {
   std::optional<OnStale> on_stale;
   // For the job:
   bool take_over = false;  ///< whether to end a job that is alive at the buffer
-  /// Seconds without any sample, or without an answer of the buffer, until the job ends; null: never.
+  /// Seconds without a new sample, or without a response from the buffer, after which the job ends; if unset,
+  /// it never ends for this reason.
   std::optional<double> patience;
   std::int64_t look_ahead = 0;  ///< number of steps; 0: first come, first served
   /// Whether the trainer publishes versions; otherwise, a step's number is its version.

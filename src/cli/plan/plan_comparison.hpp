@@ -33,10 +33,11 @@ struct ComparedPlan {
 [[nodiscard]] CostModel comparison_cost_model(const PlanSettings& settings);
 
 /// Plans the same step in several ways: in source order, with the presets of other systems, and with
-/// Evenkeel's own strategies. Every plan has the mesh, cap, counts and mini-batches of `settings`.
-/// Micro-batches are packed, and prefixes are not shared. Work is measured by comparison_cost_model(). If the
-/// settings have speeds, one more plan considers them, and waiting is measured in time; if their count rule
-/// is CountRule::fastest, one more plan follows it. Throws if a step cannot be planned (see plan_step()).
+/// Evenkeel's own strategies. Every plan has the mesh, cap, counts and number of mini-batches of `settings`.
+/// Mini-batches are cut before samples are assigned (batch.keep_mini_batch: true), micro-batches are packed,
+/// and prefixes are not shared. Work is measured by comparison_cost_model(). If the settings have speeds, one
+/// more plan considers them, and waiting is measured in time; if their count rule is CountRule::fastest, one
+/// more plan follows it. Throws if a step cannot be planned (see plan_step()).
 [[nodiscard]] std::vector<ComparedPlan> compare_plans(const LengthTable& table, const PlanSettings& settings);
 
 /// Returns a human-readable table.

@@ -46,14 +46,14 @@ class RunFolder {
   ~RunFolder();
 
   /// Locks the folder. Returns false if another process of the same run, on a different node, has the lock.
-  /// Throws IoError if another run has it.
+  /// Throws IoError if another run has it, or if the lock file cannot be written.
   [[nodiscard]] bool lock();
   /// Returns false if the file system does not support locks.
   [[nodiscard]] bool blocks_other_runs() const noexcept { return lock_ && lock_->blocks_other_runs(); }
 
   /// Adds an output that the run writes to this folder.
   void add(RunOutput output) { marker_.files[output] = 0; }
-  /// Throws IoError if the folder contains another run's files, unless `overwrite`. Regardless of
+  /// Throws IoError if the folder contains another run's files, unless `overwrite` is set. Regardless of
   /// `overwrite`, throws IoError for an entry that has a name of the layout but was not written by a run
   /// (RunEntry::Kind::foreign), and if the folder is inside another run's layout or contains another run's
   /// folder. Accepts files of the job that this run continues, unless they belong to other passes. Does not
