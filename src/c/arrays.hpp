@@ -27,7 +27,7 @@ inline void write_partition(const Partition& partition, std::int64_t* items, std
 }
 
 /// Returns the partition that `items` and `offsets` describe. Throws WrongArgument for NULL or a negative
-/// number, and InputError for invalid offsets.
+/// `count` or `k`, and InputError for invalid offsets.
 [[nodiscard]] inline Partition partition_of(const std::int64_t* items, std::int64_t count,
                                             const std::int64_t* offsets, std::int64_t k) {
   const std::span<const std::int64_t> all = array_of(items, count, "items");

@@ -19,8 +19,8 @@ namespace evenkeel::c {
 [[nodiscard]] CpGroup group_of(std::int32_t cp_size, std::int32_t cp_layout);
 [[nodiscard]] PackedLayout layout_of(const evenkeel_layout* layout);
 [[nodiscard]] PrefixTree tree_of(const evenkeel_tree* tree);
-/// Converts a layout that has a tree. Throws WrongArgument if `layout` or its tree is NULL, and InputError
-/// for an invalid layout or tree.
+/// Converts a layout that has a tree. Throws WrongArgument if the layout does not have a tree, and the errors
+/// of the functions above.
 [[nodiscard]] PackedTreeLayout tree_layout_of(const evenkeel_layout* layout);
 
 /// Adds the arrays parents, tokens and sample_ends, which describe the structure of a tree.

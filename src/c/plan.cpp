@@ -57,7 +57,7 @@ namespace {
 using Numbers = std::vector<std::int64_t>;
 
 /// Returns a table of the samples, in the order of the arrays. Throws InputError for negative lengths, and
-/// for samples with more loss tokens than tokens.
+/// for numbers of loss tokens that are neither -1 nor from 0 to the sample's length.
 LengthTable table_of(const evenkeel_lengths* lengths) {
   require(lengths, "lengths");
   const std::int64_t count = lengths->count;

@@ -18,7 +18,8 @@ struct CheckedField {
 };
 
 /// Validates a field. Throws WrongArgument if required data is NULL, if a number is not a dtype or a kind,
-/// and for negative numbers; throws InputError for offsets that do not match the rows.
+/// and for negative numbers; throws InputError for ranges, for offsets of a kind that is not counted, and for
+/// offsets that do not match the rows.
 [[nodiscard]] CheckedField check_field(const evenkeel_field* field);
 
 /// Returns a C view of the column's memory.

@@ -28,7 +28,7 @@ struct evenkeel_samples {
   // Mutable, since a step may borrow the batch's memory (make_borrowing_batch()). Callers can observe this
   // only in evenkeel_field::is_shared.
   mutable evenkeel::RaggedBatch batch;
-  // First error of adding a field or reported by evenkeel_samples_fail(); thrown by make_borrowing_batch().
+  // First error, from adding a field or from evenkeel_samples_fail(); thrown by make_borrowing_batch().
   std::optional<evenkeel::ErrorReport> first_error;
 };
 
@@ -42,7 +42,7 @@ struct evenkeel_step {
 
 struct evenkeel_results {
   evenkeel::StepResults results;
-  // First error of a put or reported by evenkeel_results_fail(); thrown when results are collected.
+  // First error, from adding a result or from evenkeel_results_fail(); thrown when results are collected.
   std::optional<evenkeel::ErrorReport> first_error;
 };
 
@@ -63,7 +63,7 @@ struct evenkeel_service {
 };
 
 struct evenkeel_stream {
-  std::shared_ptr<evenkeel::DataService> service;  // the service that makes later passes over the steps
+  std::shared_ptr<evenkeel::DataService> service;  // makes the steps, and later passes over them
   evenkeel::Communicator trainers;
   std::string profile;  // profile of the first pass
   std::optional<evenkeel::SampleStream> samples;

@@ -48,7 +48,7 @@ struct Announcements {
 
 /// Collective over `comm`: returns every rank's announcement, after one all-gather. Fills in `mine.call` from
 /// `call`. If any ranks pass errors, all ranks throw the error of the lowest such rank; otherwise, if ranks
-/// make different calls, all throw InputError that lists the calls.
+/// make different calls, all ranks throw an InputError that lists the calls.
 [[nodiscard]] Announcements announce(const Communicator& comm, Announcement mine, const CallKey& call,
                                      const std::optional<ErrorReport>& error);
 

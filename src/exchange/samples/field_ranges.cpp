@@ -11,8 +11,8 @@ OwnRanges::OwnRanges(const RaggedBatch& mine,
   for (const auto& [name, field] : settings) {
     if (!is_sent_narrow(field, sends_messages)) continue;
     const Column* const column = mine.find(name);
-    // Fields that are missing or not integers get an empty range here. If a field is not integers, an error
-    // is thrown after the ranks have agreed on the fields.
+    // Fields that are missing or do not contain integers get an empty range here. For fields that do not
+    // contain integers, an error is thrown after the ranks have agreed on the fields.
     const bool has_integers = column != nullptr && is_integer(column->spec().dtype);
     ranges_[name] = has_integers ? range_of_values(*column) : IntegerRange{};
   }

@@ -66,7 +66,7 @@ class StepsAhead {
     std::mutex mutex;
     std::condition_variable_any changed;
     std::deque<MadeStep> made;
-    std::exception_ptr fatal_error;  // error that ended the thread's work early; null if there was none
+    std::exception_ptr fatal_error;  // error after which no steps are made; null if there was none
     bool has_begun = false;          // whether the thread of every rank has started
   };
 

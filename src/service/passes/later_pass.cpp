@@ -262,7 +262,7 @@ std::shared_ptr<const StepSamples> add_fields_to_samples(const StepSamples& samp
 struct RemainingTensors {
   std::vector<PackedMicroBatch> tensors;
   bool can_reuse = false;         ///< whether all ranks can reuse their tensors; the same on all ranks
-  bool can_keep_packing = false;  ///< whether sequences that share a micro-batch also stay together
+  bool can_keep_packing = false;  ///< whether this rank's micro-batches stay the same, too
 };
 
 // Moves the tensors of the previous pass out of `before`, and removes the fields of samples that this pass

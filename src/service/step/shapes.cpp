@@ -24,7 +24,8 @@ struct Need {
   PackedShape shape;
 };
 
-/// A pass over the step's samples. It is only planned to find out which shapes it needs.
+/// A pass over the step's samples, with the shapes that it needs: the current pass, or a possible later pass,
+/// which is planned here only to determine these shapes.
 struct PlannedPass {
   PlanSettings settings;
   StepAssignment assignment;
