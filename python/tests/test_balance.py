@@ -122,7 +122,7 @@ def test_a_cost_model_comes_from_a_shape():
         (lambda: Partition([[0, 5]]).sums([1, 2]), evenkeel.InputError, "but item 5 was requested"),
         (lambda: Partition([[-1]]).sums([1, 2]), evenkeel.InputError, "but item -1 was requested"),
         (lambda: max_over_mean([1, 2], [1]), evenkeel.InputError, "speeds"),
-        (lambda: max_over_mean([1, 2], [1, 0]), evenkeel.InputError, "there is a speed of 0"),
+        (lambda: max_over_mean([1, 2], [1, 0]), evenkeel.InputError, r"speeds\[1\]: is 0; it must be at least 1"),
         (lambda: CostModel(linear=-1), evenkeel.InputError, "linear"),
         (lambda: CostModel()(-1), evenkeel.InputError, "tokens"),
         (lambda: CostModel()([1, -1]), evenkeel.InputError, r"tokens\[1\]"),

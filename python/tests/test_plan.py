@@ -100,7 +100,7 @@ def test_foreign_micro_batches_get_the_weights_of_planned_ones(aggregation):
         ([[[0], [1]], [[2]]], "DP rank 1 has 1 micro-batch, but DP rank 0 has 2"),
         ([[[0]], [[1]]], "sample 2 is in no micro-batch"),
         ([[[0, 1]], [[1, 2]]], "sample 1 appears twice"),
-        ([[[0, 1]], [[2, 3]]], "sample 3 appears twice, or is not one of the 3 samples"),
+        ([[[0, 1]], [[2, 3]]], "contain sample 3, but the number of samples is 3"),
         ([[[0, 1]], [[2, -1]]], "sample -1"),
         ([[[0, 1]], [[2.5]]], r"micro_batches\[1\]\[0\]\[0\]: is 2.5"),
         ([], "sample 0 is in no micro-batch"),

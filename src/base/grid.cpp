@@ -13,12 +13,16 @@ namespace {
 
 constexpr std::array<Axis, 4> all_axes{Axis::tp, Axis::cp, Axis::dp, Axis::pp};
 
-std::string describe(const GridPoint& point) {
+std::string describe(const GridPoint& point, const std::string& separator) {
   std::string text;
   for (const Axis axis : all_axes) {
-    text += (text.empty() ? "" : " x ") + std::string(name_of(axis)) + " " + std::to_string(point[axis]);
+    text += (text.empty() ? "" : separator) + std::string(name_of(axis)) + " " + std::to_string(point[axis]);
   }
   return text;
+}
+
+std::string describe_sizes(const GridPoint& sizes) {
+  return describe(sizes, " x ");
 }
 
 void require_positive(const GridPoint& sizes) {
@@ -39,7 +43,7 @@ int product_of(const GridPoint& sizes) {
     product *= sizes[axis];
     if (product > most)
       throw MeshError("mesh",
-                      describe(sizes) + " needs more than " + std::to_string(most) +
+                      describe_sizes(sizes) + " needs more than " + std::to_string(most) +
                           " ranks, the maximum that MPI supports",
                       "Lower one of the sizes");
   }
@@ -103,7 +107,7 @@ Grid Grid::fill_dp(GridPoint sizes, RankOrder order, int world_size) {
                     "tp " + std::to_string(sizes.tp) + " x cp " + std::to_string(sizes.cp) + " x pp " +
                         std::to_string(sizes.pp) + " = " + std::to_string(rest) + " does not divide the " +
                         format_plain_count(world_size, "rank") + " of the world",
-                    "Start a multiple of " + std::to_string(rest) + " ranks, or change the mesh");
+                    "Start a multiple of " + std::to_string(rest) + " ranks, or change mesh.tp, mesh.cp or mesh.pp");
   }
   sizes.dp = world_size / rest;
   return {sizes, order};
@@ -128,7 +132,7 @@ WorldRank Grid::rank_of(const GridPoint& point) const {
   int stride = 1;
   for (const Axis axis : order_.axes()) {
     if (point[axis] < 0 || point[axis] >= sizes_[axis]) {
-      throw MeshError("mesh", "position " + describe(point) + " is outside a grid of " + describe(sizes_));
+      throw MeshError("mesh", "position " + describe(point, ", ") + " is outside a grid of " + describe_sizes(sizes_));
     }
     rank += point[axis] * stride;
     stride *= sizes_[axis];
@@ -147,10 +151,10 @@ void Grid::require_world(int world_size) const {
   if (num_ranks_ == world_size) return;
   const bool can_fill_dp = world_size % (num_ranks_ / sizes_.dp) == 0;
   throw MeshError("mesh",
-                  describe(sizes_) + " = " + format_plain_count(num_ranks_, "rank") + ", but the world has " +
+                  describe_sizes(sizes_) + " = " + format_plain_count(num_ranks_, "rank") + ", but the world has " +
                       std::to_string(world_size),
                   "Start " + format_plain_count(num_ranks_, "rank") +
-                      (can_fill_dp ? ", or set mesh.dp: auto" : ", or change the mesh"));
+                      (can_fill_dp ? ", or set mesh.dp: auto" : ", or change the sizes of the mesh"));
 }
 
 }  // namespace evenkeel

@@ -23,8 +23,7 @@ template <std::integral To, std::integral From>
     using Limits = std::numeric_limits<To>;
     const bool is_low = std::cmp_less(value, Limits::min());
     throw LimitError(std::string(what),
-                     "is " + std::to_string(value) +
-                         (is_low ? ", below the minimum of " : ", above the maximum of ") +
+                     std::to_string(value) + (is_low ? " is below the minimum of " : " is above the maximum of ") +
                          std::to_string(is_low ? Limits::min() : Limits::max()),
                      std::string(hint));
   }

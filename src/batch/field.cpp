@@ -71,10 +71,13 @@ std::size_t FieldSpec::row_bytes() const {
 
 std::size_t FieldSpec::bytes_of(std::int64_t rows) const {
   const std::size_t bytes = row_bytes();
-  if (rows < 0 || (rows > 0 && bytes > static_cast<std::size_t>(max_bytes / rows))) {
-    throw InputError("field '" + name + "'",
-                     "cannot have " + std::to_string(rows) + " rows of " + std::to_string(bytes) +
-                         " bytes: a column cannot have a negative number of rows, or 2^63 bytes or more");
+  const auto where = [&] { return "field '" + name + "'"; };
+  if (rows < 0)
+    throw InputError(where(), "has " + std::to_string(rows) + " rows; a number of rows cannot be negative");
+  if (rows > 0 && bytes > static_cast<std::size_t>(max_bytes / rows)) {
+    throw InputError(where(), "has " + format_plain_count(rows, "row") + " of " +
+                                format_plain_count(static_cast<std::int64_t>(bytes), "byte") +
+                                "; a column must have fewer than 2^63 bytes");
   }
   return static_cast<std::size_t>(rows) * bytes;
 }
@@ -244,11 +247,13 @@ SampleRows SampleRows::from_counts(std::span<const std::int64_t> counts) {
   made.offsets_.push_back(0);
   for (const std::int64_t count : counts) {
     const std::int64_t before = made.offsets_.back();
-    if (count < 0 || count > std::numeric_limits<std::int64_t>::max() - before) {
-      throw InputError("sample " + std::to_string(made.size()) + " of the batch",
-                       "has " + format_plain_count(count, "row") + ", and the samples before it have " +
-                           std::to_string(before),
-                       "Numbers of rows must not be negative, and must add up to less than 2^63");
+    const auto where = [&] { return "sample " + std::to_string(made.size()) + " of the batch"; };
+    if (count < 0)
+      throw InputError(where(), "has " + std::to_string(count) + " rows; a number of rows cannot be negative");
+    if (count > std::numeric_limits<std::int64_t>::max() - before) {
+      throw InputError(where(), "has " + format_plain_count(count, "row") +
+                                    "; together with the samples before it, which have " + std::to_string(before) +
+                                    ", the field has 2^63 rows or more");
     }
     made.offsets_.push_back(before + count);
   }
@@ -267,12 +272,12 @@ SampleRows SampleRows::from_offsets(std::vector<std::int64_t> offsets) {
 }
 
 SampleRows SampleRows::shared(std::vector<RowRange> ranges, std::int64_t rows) {
-  for (const RowRange& range : ranges) {
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const RowRange& range = ranges[i];
     if (0 <= range.begin && range.begin <= range.end && range.end <= rows) continue;
-    throw InputError("shared rows",
-                     "there are " + std::to_string(rows) + ", but a sample refers to rows " +
-                         std::to_string(range.begin) + " to " + std::to_string(range.end),
-                     "Give each sample a range within them");
+    throw InputError("sample " + std::to_string(i) + " of the batch",
+                     "has the rows [" + std::to_string(range.begin) + ", " + std::to_string(range.end) +
+                         "), which are not a range within the " + format_plain_count(rows, "shared row"));
   }
   SampleRows made;
   made.ranges_ = std::move(ranges);

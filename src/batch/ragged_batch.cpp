@@ -83,7 +83,7 @@ void RaggedBatch::require_rows_of_samples(const Column& field) const {
     throw InputError(where,
                      "has " + kind + " for " + format_plain_count(field.samples().size(), "sample") +
                          ", but the batch has " + std::to_string(size()),
-                     "Give the number of rows of every sample, including 0");
+                     "Give one number of rows per sample of the batch, which may be 0");
   }
   if (field.rows() == rows_of(spec.kind)) return;
   throw InputError(where, "has " + format_plain_count(field.rows(), "row") + "; a " + kind +

@@ -59,7 +59,7 @@ std::vector<std::int64_t> sum_values_by_sample(const RaggedBatch& batch, const C
       if (own > most - sum) {
         throw LimitError(name_of_field(field),
                          "adds up to 2^62 or more in sample " + std::to_string(id.value()) +
-                             ", but balance.cost reads the work of samples from this field",
+                             "; balance.cost reads the work of samples from this field, and it must be less",
                          "Use a larger unit, which makes the numbers smaller");
       }
       sum += own;

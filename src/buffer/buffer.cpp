@@ -67,8 +67,10 @@ std::optional<Uid> integer_uid_of(const std::string& name) {
   return std::nullopt;
 }
 
-std::string join_names(const std::vector<std::string>& fields) {
-  return fields.empty() ? "none" : join(fields);
+/// Returns "without late fields", "with the late field a" or "with the late fields a, b".
+std::string describe_late_fields(const std::vector<std::string>& fields) {
+  if (fields.empty()) return "without late fields";
+  return (fields.size() == 1 ? "with the late field " : "with the late fields ") + join(fields);
 }
 
 /// Returns 128 random bits in hexadecimal, used as the identity of a new store.
@@ -172,17 +174,15 @@ void Buffer::require_same_group_rules() const {
   if (before.late_fields != settings_.late_fields) {
     throw InputError(
         store_->name(),
-        "has untrained groups " +
-            (before.late_fields.empty() ? "without late fields"
-                                        : "with the late fields " + join(before.late_fields)) +
-            ", but the buffer was started with " + join_names(settings_.late_fields),
+        "has untrained groups " + describe_late_fields(before.late_fields) +
+            ", but the buffer was started " + describe_late_fields(settings_.late_fields),
         "Use the same late fields as before (--late-fields, or stream.late_fields), or a new store");
   }
   const std::int64_t kept = before.group_size;
   if (kept == settings_.group_size) return;
   throw InputError(store_->name(),
-                   "has groups of " + format_plain_count(kept, "sample") + ", " + std::to_string(groups) +
-                       " of which were not trained, but the buffer was started with groups of " +
+                   "has " + format_plain_count(groups, "untrained group") + " with a group size of " +
+                       std::to_string(kept) + ", but the buffer was started with a group size of " +
                        std::to_string(settings_.group_size),
                    "Use the same group size as before (--group-size, or stream.group_size), or a new store");
 }
@@ -196,7 +196,7 @@ void Buffer::choose_formats(const std::optional<DeclaredFormats>& declared) {
     if (formats_.contains(field))
       throw ConfigError("field '" + field + "'",
                         "has a declared format (--read-as, or fields.NAME.read_as), but it is a late field "
-                        "(--late-fields, or stream.late_fields), which is always in the shape of its lists",
+                        "(--late-fields, or stream.late_fields), and late fields cannot have one",
                         "Remove one of the two settings");
   }
   if (schema_.empty || formats_ == kept) return;
@@ -216,8 +216,14 @@ void Buffer::load() {
   if (tickets) known.tickets = parse_tickets(*tickets);
   stored_tickets_ = known.tickets;
   auto ledger = std::make_unique<stream::Ledger>(settings_, known, seen);
-  store_->read_events([&](std::int64_t, std::string_view text) {
-    static_cast<void>(ledger->apply(parse_serialized_event(text)));
+  store_->read_events([&](std::int64_t number, std::string_view text) {
+    try {
+      static_cast<void>(ledger->apply(parse_serialized_event(text)));
+    } catch (const InputError& error) {
+      const ErrorReport& report = error.report();
+      throw InputError(store_->name(), "has an invalid event " + std::to_string(number) + ": " + report.message,
+                       report.hint.empty() ? "Restore the store from a backup" : report.hint);
+    }
   });
   const std::optional<std::string> schema = store_->note(schema_note);
   schema_ = schema ? parse_schema(*schema) : JsonlSchema{};
@@ -264,8 +270,16 @@ bool Buffer::commit(const Queue::Requests& requests) {
     store_->commit(change.store);
     is_durable_ = store_->is_durable();
     return true;
-  } catch (const LimitError&) {
+  } catch (const LimitError& error) {
     const bool may_fit_later = holds_samples(stored_) || requests.size() > 1;
+    if (store_->bytes_in_use() + change.cost <= store_->capacity()) {
+      // The capacity is not the cause; for example, Redis may have reached its own memory limit.
+      const ErrorReport& cause = error.report();
+      full_reason_ = "is full: " + cause.where + " " + cause.message + ". " + cause.hint;
+      fail_all_and_reload(requests, may_fit_later ? std::make_exception_ptr(FullError(cause))
+                                                  : std::make_exception_ptr(LimitError(cause)));
+      return false;
+    }
     fail_all_and_reload(requests, may_fit_later ? std::make_exception_ptr(make_full_error())
                                                 : std::make_exception_ptr(make_too_large_error(change.cost)));
   } catch (...) {
@@ -677,6 +691,12 @@ std::optional<std::int64_t> Buffer::abort_group(const Uid& uid, std::optional<st
                                                 const std::string& reason) {
   require_storable_reason(reason);
   if (const std::string why = stream::uid_rejection_reason(uid); !why.empty()) throw InputError("body", why);
+  if (index && (*index < 0 || *index >= settings_.group_size)) {
+    throw InputError("body",
+                     "has index " + std::to_string(*index) + ", but a group has " +
+                         format_plain_count(settings_.group_size, "sample") + ", numbered from 0",
+                     "Send the index of a sample, or leave index out to abort the whole group");
+  }
   std::optional<std::int64_t> step;
   submit(0, [&](Change& change) {
     step = ledger_->step_of(uid);
@@ -701,7 +721,8 @@ void Buffer::abort_formed_group(const Uid& uid, const std::string& reason) {
     }
     if (!ledger_->step_of(uid)) {
       throw InputError("group " + stream::to_text(uid),
-                       "is not in a step that was formed and not yet trained", "Abort it without in_step");
+                       "is not in a step that was formed and not yet trained",
+                       "If it still waits, abort it without in_step");
     }
     change.apply(stream::GroupAborted{uid, std::nullopt, reason, true});
   });
@@ -804,6 +825,13 @@ void Buffer::mark_trained(std::int64_t step, const std::string& pass) {
   submit(0, [&](Change& change) {
     check_pass_and_record_use(pass);
     if (const auto latest = ledger_->totals().trained_step; latest && *latest >= step) return;
+    const std::optional<std::int64_t> formed = ledger_->status().formed_step;
+    if (!formed || *formed < step) {
+      const std::string number = std::to_string(step);
+      throw InputError("step " + number, "was reported as trained, but the buffer has not formed it",
+                       "Report only formed steps. If the buffer was restored from an older copy, skip the steps "
+                       "that it lost: POST /v1/skip {\"step\": " + number + "}");
+    }
     full_reason_.clear();
     change.apply(stream::StepTrained{step});
   });

@@ -30,6 +30,13 @@ std::int64_t Buffer::cost_of(const ReceivedSample& sample, const std::string& ho
 }
 
 LimitError Buffer::make_too_large_error(std::int64_t bytes) const {
+  if (bytes <= store_->capacity()) {
+    return {"body",
+            "needs " + std::to_string(bytes) + " bytes, but " + std::to_string(store_->bytes_in_use()) +
+                " of the buffer's capacity of " + std::to_string(store_->capacity()) +
+                " bytes are in use although it has no samples: they record which samples it has received",
+            "Give the buffer more room (--capacity, or stream.capacity), or start a new one"};
+  }
   return {"body",
           "needs " + std::to_string(bytes) + " bytes, which do not fit into the buffer's capacity of " +
               std::to_string(store_->capacity()) + " even when it has no samples",
@@ -45,8 +52,8 @@ FullError Buffer::make_full_error() {
   std::string message =
       fmt::format("is full: {} bytes of {} are in use", store_->bytes_in_use(), store_->capacity());
   if (!can_form) {
-    message += fmt::format("; a step needs {}; {} {} complete and {} {} not",
-                           format_count(groups_per_step_.value_or(1), "group"), status.ready_groups,
+    message += fmt::format("; a step needs {}{}; {} {} complete and {} {} not", groups_per_step_ ? "" : "at least ",
+                           format_plain_count(groups_per_step_.value_or(1), "group"), status.ready_groups,
                            status.ready_groups == 1 ? "is" : "are", status.open_groups,
                            status.open_groups == 1 ? "is" : "are");
   }

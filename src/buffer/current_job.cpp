@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/hash.hpp"
+#include "base/text/parse_number.hpp"
 #include "stream/event.hpp"
 
 namespace evenkeel {
@@ -50,13 +51,15 @@ void require_pass(const std::string& pass, const CurrentJob& job, std::string_vi
     throw RulesError("job " + number, "began with different rules than the buffer has now",
                      "Start the buffer with the same options as before, or start the job again");
   }
-  if (job.number == 0) {
-    throw FencedError("job " + other, "is unknown to the buffer, whose store has no job",
+  if (job.number == 0 || parse_as<std::int64_t>(other).value_or(0) > job.number) {
+    throw FencedError("job " + other,
+                      "is unknown to the buffer, whose store has " +
+                          (job.number == 0 ? "no job" : "job " + number + " as its latest"),
                       "Start the buffer with the store that it had, or start the job from the beginning");
   }
   throw FencedError("job " + other,
                     std::string("is fenced: ") + (other == number ? "another job " : "job ") + number +
-                        " now trains from the buffer",
+                        (job.has_left ? " has begun since" : " now trains from the buffer"),
                     "A buffer serves only the job that began last. End this one");
 }
 

@@ -29,7 +29,12 @@ ErrorReport parse_error_report(const std::string& url, const httplib::Response& 
     report.message = said["message"];
     report.hint = said.value("hint", "");
   }
-  if (response.status == 401) report.kind = ErrorKind::config;
+  if (response.status == 401) {
+    report.kind = ErrorKind::config;
+    report.message = "refuses access: " + report.where + " " + report.message;
+    report.where = url;
+    report.hint = "Name a file with the buffer's token (stream.token_file, or --token-file)";
+  }
   if (response.status == 413) report.kind = ErrorKind::limit;
   if (response.status == 429 || response.status >= 500) report.kind = ErrorKind::io;
   return report;

@@ -28,7 +28,10 @@ std::int64_t parse_count(const json& number) {
   const std::int64_t count = require_json_integer(number);
   constexpr std::int64_t most = std::int64_t{1} << 53;
   if (count > most || count < -most)
-    throw InputError("totals", "contain " + std::to_string(count) + ", which is too large", damaged_hint);
+    throw InputError("totals",
+                     "contain " + std::to_string(count) + "; absolute values must be at most " +
+                         std::to_string(most),
+                     damaged_hint);
   return count;
 }
 

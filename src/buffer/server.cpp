@@ -42,8 +42,11 @@ std::int64_t parse_number(const json& in, const char* name, std::int64_t least) 
   const std::optional<std::int64_t> number =
       in.contains(name) ? stream::parse_integer(in[name]) : std::nullopt;
   if (!number || *number < least) {
+    const std::string limit = "an integer of at least " + std::to_string(least);
     throw InputError("body",
-                     "must have an integer '" + std::string(name) + "' of at least " + std::to_string(least),
+                     in.contains(name)
+                         ? "has " + in[name].dump().substr(0, 40) + " as '" + name + "'; it must be " + limit
+                         : "has no '" + std::string(name) + "', which must be " + limit,
                      "Send for example {\"" + std::string(name) + "\": " + std::to_string(least) + "}");
   }
   return *number;
@@ -96,15 +99,31 @@ std::vector<std::int64_t> parse_arrivals(const json& asked) {
   return arrivals;
 }
 
+/// Parses the body of POST /v1/job/steps. Throws InputError about "body" if the body is invalid.
+stream::StepFormed parse_formed_step(json event) {
+  event["number"] = 0;
+  event["event"] = "formed";
+  try {
+    return std::get<stream::StepFormed>(stream::parse_event(event).what);
+  } catch (const InputError& error) {
+    throw InputError("body", error.report().message,
+                     "Send {\"step\": 7, \"version\": 7, \"groups\": [{\"uid\": \"q1\", \"samples\": 2}], "
+                     "\"masked\": [], \"passed\": []}");
+  }
+}
+
 /// Returns the value of a header, or an empty string if the request does not have it. Throws InputError if
 /// the value is too long or not printable ASCII.
 std::string read_header(const Request& request, const char* header) {
   const std::string name = request.get_header_value(header);
   const bool is_plain = std::ranges::all_of(name, [](char c) { return c >= ' ' && c <= '~'; });
-  if (!is_plain || std::ssize(name) > stream::max_name_bytes) {
+  if (!is_plain)
+    throw InputError(header, "has bytes that are not printable ASCII", "Send only printable ASCII characters");
+  if (std::ssize(name) > stream::max_name_bytes) {
     throw InputError(header,
-                     "has " + std::to_string(name.size()) + " bytes, or bytes that are not printable ASCII",
-                     "Send at most " + std::to_string(stream::max_name_bytes) + " printable characters");
+                     "has " + std::to_string(name.size()) + " bytes, but at most " +
+                         std::to_string(stream::max_name_bytes) + " are allowed",
+                     "Send a shorter value");
   }
   return name;
 }
@@ -376,12 +395,9 @@ class BufferCalls final : public ServerCalls, public std::enable_shared_from_thi
                         });
     add_job_change_call("/v1/job/steps",
                         [this](Response& response, const json& given, const std::string& pass) {
-                          json event = given;
-                          event["number"] = 0;
-                          event["event"] = "formed";
-                          const stream::Event formed = stream::parse_event(event);
-                          buffer_.form_step(std::get<stream::StepFormed>(formed.what), pass);
-                          answer(response, {{"step", std::get<stream::StepFormed>(formed.what).step}});
+                          const stream::StepFormed formed = parse_formed_step(given);
+                          buffer_.form_step(formed, pass);
+                          answer(response, {{"step", formed.step}});
                         });
     add_job_change_call("/v1/job/version",
                         [this](Response& response, const json& given, const std::string& pass) {
@@ -487,7 +503,7 @@ std::string read_token(const std::filesystem::path& path) {
     throw ConfigError(path.string(), "has an empty first line", "Write the token or the password there");
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0 && (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-    throw ConfigError(path.string(), "can be read by others", "Run chmod 600 " + path.string());
+    throw ConfigError(path.string(), "can be accessed by other users", "Run chmod 600 " + path.string());
   return token;
 }
 

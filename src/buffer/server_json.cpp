@@ -75,7 +75,8 @@ auto rethrow_json_errors(const char* what, Read&& read) {
   try {
     return read();
   } catch (const json::exception& error) {
-    throw InputError(what, std::string("cannot be read: ") + error.what());
+    throw InputError(what, std::string("cannot be read: ") + error.what(),
+                     "Use the same version of Evenkeel for the job, the buffer and its store");
   }
 }
 
@@ -210,7 +211,9 @@ stream::StreamSettings parse_settings(const json& in) {
     settings.max_staleness = find_integer(in, "max_staleness");
     const std::string on_stale = in.at("on_stale");
     const std::optional<stream::OnStale> known = stream::parse_on_stale(on_stale);
-    if (!known) throw InputError("settings", "has the unknown value '" + on_stale + "' for on_stale");
+    if (!known)
+      throw InputError("settings", "have the unknown value '" + on_stale + "' for on_stale",
+                       "Use the same version of Evenkeel for the job, the buffer and its store");
     settings.on_stale = *known;
     settings.late_fields = in.value("late_fields", settings.late_fields);
     return settings;

@@ -31,6 +31,7 @@ inline void write_partition(const Partition& partition, std::int64_t* items, std
 [[nodiscard]] inline Partition partition_of(const std::int64_t* items, std::int64_t count,
                                             const std::int64_t* offsets, std::int64_t k) {
   const std::span<const std::int64_t> all = array_of(items, count, "items");
+  if (k < 0) throw WrongArgument("argument k", "is " + std::to_string(k) + "; it must be at least 0");
   require_list(offsets, k, "offsets");
   require(offsets, "offsets");
   return {{all.begin(), all.end()}, {offsets, offsets + k + 1}};

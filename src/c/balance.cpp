@@ -121,10 +121,10 @@ evenkeel_status evenkeel_max_over_mean(const int64_t* work, const int64_t* speed
     const std::span<const Cost> values = array_of(work, count, "work");
     const std::span<const std::int64_t> of_ranks =
         speeds == nullptr ? std::span<const std::int64_t>() : array_of(speeds, count, "speeds");
-    for (const std::int64_t speed : of_ranks)
-      if (speed < 1)
-        throw InputError("speeds",
-                         "there is a speed of " + std::to_string(speed) + "; it must be at least 1");
+    for (std::size_t i = 0; i < of_ranks.size(); ++i)
+      if (of_ranks[i] < 1)
+        throw InputError("speeds[" + std::to_string(i) + "]",
+                         "is " + std::to_string(of_ranks[i]) + "; it must be at least 1");
     *result = max_over_mean(values, of_ranks);
   });
 }

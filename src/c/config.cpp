@@ -11,8 +11,11 @@ using namespace evenkeel::c;
 
 evenkeel_status evenkeel_config_parse(const char* yaml, const char* name, const char* const* overrides,
                                       int64_t num_overrides, evenkeel_config** config) {
-  const char* const named = name == nullptr ? "configuration" : name;
-  return evenkeel_config_parse_texts(&yaml, &named, 1, overrides, num_overrides, config);
+  return create_handle(config, "config", [&] {
+    require(yaml, "yaml");
+    const std::vector<ConfigText> texts{{yaml, name == nullptr ? "configuration" : name}};
+    return new evenkeel_config{parse_config(texts, texts_of(overrides, num_overrides, "overrides"))};
+  });
 }
 
 evenkeel_status evenkeel_config_parse_texts(const char* const* yamls, const char* const* names,

@@ -84,9 +84,9 @@ void require_each_fits(const BatchLimits& promise) {
   for (std::size_t i = 0; i < promise.sizes.size(); ++i) {
     if (promise.sizes[i] <= promise.limits.max_size) continue;
     throw LimitError("sample " + std::to_string(i),
-                     "takes " + format_plain_count(promise.sizes[i], "token") + "; a micro-batch holds " +
+                     "takes " + format_plain_count(promise.sizes[i], "token") + "; a micro-batch holds at most " +
                          std::to_string(promise.limits.max_size),
-                     "Raise the cap or shorten the sample");
+                     "Raise the maximum number of tokens per micro-batch, or shorten the sample");
   }
 }
 
@@ -313,6 +313,7 @@ evenkeel_status evenkeel_mindspeed_columns(const evenkeel_mindspeed_cp* cp, int6
   return run_guarded([&] {
     require(num_indices, "num_indices");
     const MindSpeedCp of = mindspeed_cp_of(cp);
+    static_cast<void>(ring_degree(of));  // throws if the sizes are invalid, before the rank is checked
     const std::vector<std::int64_t> found = mindspeed_columns(of, columns, array_of(ends, count, "ends"),
                                                               checked_cp_rank(CpGroup{of.size}, cp_rank));
     std::ranges::copy(found, array_of(indices, std::ssize(found), "indices").begin());
@@ -330,8 +331,8 @@ evenkeel_status evenkeel_seqlen_balance_figures(const int64_t* lengths, int64_t 
     if (partition.size() == 0) throw InputError("partitions", "are empty");
     for (const Item item : partition.items())
       if (item < 0 || item >= count)
-        throw InputError("partitions", "contain " + std::to_string(item) + ", which is not an index of the " +
-                                           format_plain_count(count, "length"));
+        throw InputError("partitions", "contain index " + std::to_string(item) +
+                                           ", but the number of lengths is " + std::to_string(count));
     write_figures(seqlen_balance_metrics(values, partition), figures);
   });
 }

@@ -5,6 +5,7 @@
 #include <exception>
 #include <limits>
 #include <new>
+#include <system_error>
 
 namespace evenkeel::c {
 namespace {
@@ -51,7 +52,13 @@ ErrorReport report_of_current_exception() {
   } catch (const Error& error) {
     return error.report();
   } catch (const std::bad_alloc&) {
-    return {ErrorKind::limit, "", "out of memory", "Use fewer or shorter samples", -1};
+    return {ErrorKind::limit, "", "out of memory",
+            "If samples take most of the memory, use fewer or shorter ones", -1};
+  } catch (const std::system_error& error) {
+    return {ErrorKind::none, "evenkeel", error.what(),
+            "If this is not a limit of the system, such as that on threads (ulimit -u), it is a bug in "
+            "Evenkeel: please report it",
+            -1};
   } catch (const std::exception& error) {
     return {ErrorKind::none, "evenkeel", error.what(), "This is a bug in Evenkeel: please report it", -1};
   } catch (...) {

@@ -92,7 +92,12 @@ std::vector<SharedGroup> trees_of(const evenkeel_lengths& lengths, const LengthT
   std::vector<std::span<const std::int64_t>> views;
   for (std::int64_t i = 0; i < table.size(); ++i) {
     const std::int64_t length = table.entries()[static_cast<std::size_t>(i)].shape.length();
-    if (offsets[i] < 0 || offsets[i + 1] > std::ssize(all) || offsets[i + 1] - offsets[i] != length)
+    if (offsets[i] < 0 || offsets[i + 1] < offsets[i] || offsets[i + 1] > std::ssize(all))
+      throw InputError("token_offsets[" + std::to_string(i) + "]",
+                       "is " + std::to_string(offsets[i]) + ", and the next offset is " +
+                           std::to_string(offsets[i + 1]) + "; offsets must be from 0 to the last one, " +
+                           std::to_string(std::ssize(all)) + ", and must not decrease");
+    if (offsets[i + 1] - offsets[i] != length)
       throw InputError("tokens[" + std::to_string(i) + "]",
                        "has " + format_plain_count(offsets[i + 1] - offsets[i], "token") +
                            "; the sample's length is " + std::to_string(length));
@@ -138,10 +143,13 @@ StepPlan plan_of(const Partition& micro_batches, const Partition& ranks, const L
       MicroBatchPlan& micro_batch = rank.micro_batches.emplace_back();
       micro_batch.context.first = DataPlace{static_cast<int>(r)};
       for (const std::int64_t sample : micro_batches[m]) {
-        if (sample < 0 || sample >= table.size() || seen[static_cast<std::size_t>(sample)])
-          throw InputError("micro_batches", "sample " + std::to_string(sample) +
-                                                " appears twice, or is not one of the " +
-                                                format_plain_count(table.size(), "sample"));
+        if (sample < 0 || sample >= table.size())
+          throw InputError("micro_batches", "contain sample " + std::to_string(sample) +
+                                                ", but the number of samples is " +
+                                                std::to_string(table.size()));
+        if (seen[static_cast<std::size_t>(sample)])
+          throw InputError("micro_batches", "sample " + std::to_string(sample) + " appears twice",
+                           "Put every sample into exactly one micro-batch");
         seen[static_cast<std::size_t>(sample)] = true;
         micro_batch.entries.emplace_back(sample);
       }
@@ -151,7 +159,7 @@ StepPlan plan_of(const Partition& micro_batches, const Partition& ranks, const L
   if (missing != seen.end())
     throw InputError("micro_batches",
                      "sample " + std::to_string(missing - seen.begin()) + " is in no micro-batch",
-                     "Put every sample into one micro-batch");
+                     "Put every sample into exactly one micro-batch");
   plan.counts = {ranks.size() == 0 ? 0 : std::ssize(ranks[0])};
   return plan;
 }
@@ -314,6 +322,9 @@ evenkeel_status evenkeel_losses(const evenkeel_lengths* lengths, const evenkeel_
     const LossSettings settings = config->config.profile(text_or_empty(profile)).loss;
     require_list(sample_offsets, num_micro_batches, "sample_offsets");
     require(sample_offsets, "sample_offsets");
+    require_list(samples, sample_offsets[num_micro_batches], "samples");
+    require_list(rank_offsets, num_ranks, "rank_offsets");
+    require(rank_offsets, "rank_offsets");
     const Partition micro_batches =
         partition_of(samples, sample_offsets[num_micro_batches], sample_offsets, num_micro_batches);
     Numbers every(static_cast<std::size_t>(num_micro_batches));

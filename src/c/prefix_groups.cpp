@@ -15,7 +15,7 @@ using Numbers = std::vector<std::int64_t>;
 
 TokenPlaces places_of(const evenkeel_places* places, const char* name) {
   require(places, name);
-  require_list(places->runs, places->num_runs, "places->runs");
+  require_list(places->runs, places->num_runs, (std::string(name) + "->runs").c_str());
   std::vector<TokenRun> runs;
   runs.reserve(static_cast<std::size_t>(places->num_runs));
   for (std::int64_t i = 0; i < places->num_runs; ++i)
@@ -30,7 +30,9 @@ PrefixGroups groups_of(const evenkeel_prefix_groups& groups) {
     const std::int64_t begin = groups.offsets[g];
     const std::int64_t end = groups.offsets[g + 1];
     if (begin < 0 || end < begin)
-      throw InputError("groups->offsets[" + std::to_string(g) + "]", "must not decrease or be negative");
+      throw InputError("groups->offsets[" + std::to_string(g) + "]",
+                       "is " + std::to_string(begin) + ", and the next offset is " + std::to_string(end) +
+                           "; offsets must not be negative or decrease");
     require_list(groups.lengths, end, "groups->lengths");
     info.emplace_back(groups.lengths + begin, groups.lengths + end);
   }

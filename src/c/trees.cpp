@@ -86,7 +86,10 @@ evenkeel_status evenkeel_tree_of_tokens(const int64_t* tokens, const int64_t* of
     for (std::int64_t i = 0; i < num_samples; ++i) {
       if (offsets[i] < 0 || offsets[i + 1] < offsets[i] || offsets[i + 1] > std::ssize(all))
         throw InputError("offsets[" + std::to_string(i) + "]",
-                         "must not decrease, be negative or exceed the number of tokens");
+                         "is " + std::to_string(offsets[i]) + ", and the next offset is " +
+                             std::to_string(offsets[i + 1]) +
+                             "; offsets must be from 0 to the last one, " +
+                             std::to_string(std::ssize(all)) + ", and must not decrease");
       samples.push_back(all.subspan(static_cast<std::size_t>(offsets[i]),
                                     static_cast<std::size_t>(offsets[i + 1] - offsets[i])));
     }

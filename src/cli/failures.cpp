@@ -15,8 +15,8 @@ namespace evenkeel::cli {
 namespace {
 
 constexpr const char* out_of_memory =
-    "out of memory: this needs more than the machine has. Use fewer or shorter samples, a smaller batch or "
-    "fewer ranks";
+    "out of memory: this needs more than the process may have. Samples need less if they are fewer or "
+    "shorter, or if the batch is smaller";
 
 }  // namespace
 

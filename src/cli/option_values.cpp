@@ -89,7 +89,7 @@ constexpr std::array kinds{std::pair{"jsonl", SourceKind::jsonl},
 CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
   const bool is_open = most == std::numeric_limits<std::int64_t>::max();
   return whole_number_validator(
-      least, most, is_open ? fmt::format("{} or more", least) : fmt::format("{} to {}", least, most));
+      least, most, is_open ? fmt::format("{} to 2^63 - 1", least) : fmt::format("{} to {}", least, most));
 }
 
 CLI::Validator seed_number() {
@@ -201,7 +201,8 @@ SourceKind source_kind_of(const fs::path& path, const std::string& word) {
   throw ConfigError(path.string(), "has a name that does not imply a format",
                     ending == ".csv"
                         ? "A length table has no tokens; --from lengths generates synthetic ones"
-                        : fmt::format("Name the format: --from {}", fmt::join(source_kind_words(), ", ")));
+                        : fmt::format("Name the format with --from: one of {}",
+                                      fmt::join(source_kind_words(), ", ")));
 }
 
 }  // namespace evenkeel::cli

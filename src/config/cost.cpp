@@ -35,8 +35,8 @@ std::vector<std::string> names_of(const std::vector<Field<Settings>>& fields) {
 }
 
 template <class Settings>
-Settings read_fields(const ConfigValue& value, const std::vector<Field<Settings>>& fields,
-                     Settings settings) {
+Settings read_fields(const ConfigValue& value, const std::vector<Field<Settings>>& fields, Settings settings,
+                     const std::vector<std::string_view>& alternatives = {}) {
   if (!value.node.IsMap()) throw_wrong_type(value, "a map");
   const auto where_of = [&](const std::string& name, const YAML::Mark& /*mark*/) {
     return value.where + ": " + name;
@@ -44,7 +44,9 @@ Settings read_fields(const ConfigValue& value, const std::vector<Field<Settings>
   for (const auto& [name, field_value] : entries_of_map(value.node, where_of)) {
     const auto field = std::ranges::find(fields, name, &Field<Settings>::name);
     if (field == fields.end()) {
-      throw ConfigError(field_value.where, "unknown key", "Valid keys: " + join(names_of(fields)));
+      std::vector<std::string> valid = names_of(fields);
+      valid.insert(valid.end(), alternatives.begin(), alternatives.end());
+      throw ConfigError(field_value.where, "unknown key", "Valid keys: " + join(valid));
     }
     field->read(settings, field_value);
   }
@@ -91,12 +93,16 @@ CostModel read_model_cost(const ConfigValue& value) {
   try {
     return CostModel::from_model(model);
   } catch (const Error& error) {
-    throw ConfigError(value.where, error.report().message, error.report().hint);
+    // The place is "model", or "model." and a key.
+    const std::string& where = error.report().where;
+    const std::size_t dot = where.find('.');
+    throw ConfigError(dot == std::string::npos ? value.where : value.where + ": " + where.substr(dot + 1),
+                      error.report().message, error.report().hint);
   }
 }
 
-CostModel read_coefficient_cost(const ConfigValue& value) {
-  const CostModel cost = read_fields(value, coefficient_fields(), CostModel{0, 0, 0});
+CostModel read_coefficient_cost(const ConfigValue& value, const std::vector<std::string_view>& alternatives) {
+  const CostModel cost = read_fields(value, coefficient_fields(), CostModel{0, 0, 0}, alternatives);
   if (cost.linear == 0 && cost.quadratic == 0)
     throw ConfigError(value.where, "linear and quadratic are both 0", "Set at least one of them above 0");
   return cost;
@@ -122,13 +128,14 @@ ConfigValue value_at(const ConfigValue& value, std::string_view key) {
   return {value.node[std::string(key)], value.where + ": " + std::string(key)};
 }
 
-/// Reads a cost that is not measured.
-CostModel read_fixed_cost(const ConfigValue& value) {
+/// Reads a cost that is not measured. `alternatives` are the valid keys in place of coefficients.
+CostModel read_fixed_cost(const ConfigValue& value,
+                          const std::vector<std::string_view>& alternatives = {model_key}) {
   if (value.node.IsScalar()) return cost_choices().read(value);
   if (!value.node.IsMap()) throw_wrong_type(value, "tokens, flops-7b or a map");
-  if (!has_key(value, model_key)) return read_coefficient_cost(value);
+  if (!has_key(value, model_key)) return read_coefficient_cost(value, alternatives);
   if (value.node.size() > 1)
-    throw ConfigError(value.where, "model can be combined only with encoder", "Leave out the other keys");
+    throw ConfigError(value.where, "has model together with other keys", "Leave out the other keys");
   return read_model_cost(value_at(value, model_key));
 }
 
@@ -174,7 +181,7 @@ ConfiguredCost read_cost_of_field(const ConfigValue& value) {
 
 ConfiguredCost read_cost_with_encoder(const ConfigValue& value) {
   if (value.node.size() != 2 || !has_key(value, model_key)) {
-    throw ConfigError(value.where, "encoder can only be combined with model",
+    throw ConfigError(value.where, "a cost with an encoder must have exactly the keys model and encoder",
                       "Write {model: ..., encoder: {field: NAME, linear: ...}}");
   }
   const ConfigValue model = value_at(value, model_key);
@@ -254,9 +261,13 @@ ConfiguredCost CostFormat::read(const ConfigValue& value) const {
   if (is_word(value.node, measured_word)) return {CostModel::tokens(), MeasuredCost{}, std::nullopt};
   if (value.node.IsScalar())
     return {cost_choices({{std::string(measured_word), {}}}).read(value), std::nullopt, std::nullopt};
+  if (!value.node.IsMap()) throw_wrong_type(value, "tokens, flops-7b, measured or a map");
   if (has_key(value, encoder_key)) return read_cost_with_encoder(value);
   if (has_key(value, field_key)) return read_cost_of_field(value);
-  if (!has_key(value, measured_word)) return {read_fixed_cost(value), std::nullopt, std::nullopt};
+  if (!has_key(value, measured_word)) {
+    return {read_fixed_cost(value, {model_key, encoder_key, field_key, measured_word}), std::nullopt,
+            std::nullopt};
+  }
   if (value.node.size() > 1)
     throw ConfigError(value.where, "measured cannot be combined with other keys", "Leave out the other keys");
   return read_fields(value_at(value, measured_word), measured_fields(),

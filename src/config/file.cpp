@@ -181,7 +181,8 @@ class Loader {
     const bool has_section = at.section->has(section_of(at.key));
     if (has_section && !paths_of_section(at.key).empty()) return apply_section(path, value, place);
     throw ConfigError(value.where, "is not a key of a " + entry,
-                      has_section ? hint_for_unknown(at.key) : std::string(at.section->keys));
+                      has_section && at.section->key_prefix.empty() ? hint_for_unknown(at.key)
+                                                                    : std::string(at.section->keys));
   }
 
   void apply_section(const std::string& path, const ConfigValue& value, const Place& place) {
@@ -213,11 +214,15 @@ void require_valid_plan(const Config& config, const std::string& profile, const 
   const MeshSettings& mesh = config.mesh;
   const auto speeds = static_cast<int>(std::ssize(config.profile(profile).balance.speeds));
   const int dp = mesh.dp.value_or(std::max({1, speeds, mesh.max_cp.value_or(1)}));
-  const std::string of_profile = profile.empty() ? "" : "profiles." + profile + ".";
   try {
     config.plan_settings({mesh.tp, mesh.cp, dp, mesh.pp}, profile).validate();
   } catch (const Error& error) {
-    throw ConfigError(file + of_profile + error.report().where, error.report().message, error.report().hint);
+    const std::string& key = error.report().where;
+    const bool is_key_of_profile = config_detail::is_profile_section(section_of(key));
+    const std::string where = profile.empty()    ? key
+                              : is_key_of_profile ? "profiles." + profile + "." + key
+                                                  : key + " with profile " + profile;
+    throw ConfigError(file + where, error.report().message, error.report().hint);
   }
 }
 
@@ -240,12 +245,14 @@ void require_valid_path(const SourceSettings& source, const std::string& where) 
   if (reads_file && source.path.empty()) {
     throw ConfigError(
         where + ".path", "is missing",
-        "Set it to what the source reads; only the kinds synthetic, stream and embedded do not need it");
+        "Set it to what the source reads");
   }
   const bool reads_several = source.kind == SourceKind::jsonl || source.kind == SourceKind::safetensors;
   if (!source.more_paths.empty() && !reads_several) {
     throw ConfigError(where + ".path", "is a list, but only jsonl and safetensors read several files",
-                      "Name one file, or make each file its own source in section sources");
+                      source.kind == SourceKind::stream
+                          ? "Name one spool folder, or the address of one buffer"
+                          : "Name one path, or make each path its own source in section sources");
   }
 }
 
@@ -253,13 +260,16 @@ void require_valid_sources(const Config& config, const std::string& file) {
   if (config.sources.empty()) return require_valid_path(config.source, file + "source");
   if (!config.source.path.empty()) {
     throw ConfigError(file + "source.path", "is set together with sources, which replace it",
-                      "Name it as one of sources, or leave sources out");
+                      "Make it the path of one of the sources, or leave sources out");
   }
   for (const auto& [name, source] : config.sources) {
     const std::string where = file + "sources." + name;
-    if (!source.kind || source.kind == SourceKind::embedded || source.kind == SourceKind::stream)
-      throw ConfigError(where + ".kind", "is not set to a kind of source that can be mixed",
+    if (!source.kind || source.kind == SourceKind::embedded || source.kind == SourceKind::stream) {
+      const std::string word = source.kind == SourceKind::stream ? "stream" : "embedded";
+      throw ConfigError(where + ".kind",
+                        source.kind ? "is " + word + ", which cannot be one of sources" : "is not set",
                         "Set it to jsonl, synthetic, lengths, megatron, safetensors or dump");
+    }
     require_valid_path(source, where);
   }
 }
@@ -404,7 +414,7 @@ std::string read_config_text(const std::filesystem::path& file) {
   // Read at most one byte beyond the limit, even from a device or pipe that never ends.
   std::string text(max_bytes + 1, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (stream.bad()) throw IoError(file.string(), "cannot read the configuration");
+  if (stream.bad()) throw IoError(file.string(), "cannot read the configuration: " + system_message(errno));
   text.resize(static_cast<std::size_t>(stream.gcount()));
   if (text.size() > max_bytes) {
     throw IoError(file.string(),

@@ -132,8 +132,10 @@ void require_valid_buffer(const Config& config) {
   if (stream.store == "lmdb" && stream.dir.empty()) {
     throw ConfigError(
         "stream.dir", "is not set, but the job's own buffer stores its samples there",
-        "Set it to a folder, set source.path to the address of another buffer, or set stream.store: "
-        "memory");
+        config.source.path.empty()
+            ? "Set it to a folder, set source.path to the address of another buffer, or set stream.store: "
+              "memory"
+            : "Set it to a folder");
   }
 }
 

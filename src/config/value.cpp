@@ -91,7 +91,7 @@ std::string Decimal::write(std::int64_t parts) const {
 std::vector<std::int64_t> DecimalList::read(const ConfigValue& value) const {
   if (is_word(value.node, word)) return {};
   if (!value.node.IsSequence() || value.node.size() == 0)
-    throw_wrong_type(value, "a list of numbers or " + word);
+    throw_wrong_type(value, "a list of numbers, or the word " + word);
   std::vector<std::int64_t> numbers;
   for (const YAML::Node& entry : value.node) numbers.push_back(number.read({entry, value.where}));
   return numbers;
@@ -139,7 +139,7 @@ std::int64_t ByteCount::read(const ConfigValue& value) const {
       !plain_text(value.node) && value.node.IsScalar() && is_integer_text(value.node.Scalar());
   const auto bytes =
       value.node.IsScalar() && !is_quoted_number ? parse_bytes(value.node.Scalar()) : std::nullopt;
-  if (!bytes) throw_wrong_type(value, "a number of bytes, such as 8GiB or 1000000000");
+  if (!bytes) throw_wrong_type(value, "a number of bytes (" + values() + "), such as 8GiB or 1000000000");
   if (*bytes < min || *bytes > max) throw_out_of_range(value, values());
   return *bytes;
 }
@@ -196,13 +196,16 @@ SourcePaths::value_type SourcePaths::read(const ConfigValue& value) const {
   }
   value_type paths;
   for (const YAML::Node& entry : value.node) {
-    if (!entry.IsScalar() || entry.Scalar().empty()) throw_wrong_type(value, "a list of files");
+    if (!entry.IsScalar() || entry.Scalar().empty()) {
+      throw ConfigError(value.where, "expected a list of files; entry " + std::to_string(paths.size()) +
+                                         " is " + describe(entry));
+    }
     const std::filesystem::path path = FilePath{}.read({entry, value.where});
     if (SourceSettings::is_address(path.native())) {
       throw ConfigError(
           value.where, "is a list that contains a buffer's address, which must be given alone, not in a list",
-          "Several servers share one buffer over Redis: start each with evenkeel buffer --store "
-          "redis://HOST, and give the address of any one of them");
+          "Give one address: servers that share a buffer over Redis (evenkeel buffer --store redis://HOST) "
+          "hand out the same samples");
     }
     if (std::ranges::find(paths, path) != paths.end())
       throw ConfigError(value.where, "names " + path.string() + " twice", "Name each file once");
@@ -232,7 +235,10 @@ std::vector<std::string> read_names(const ConfigValue& value, const std::string&
   if (!value.node.IsSequence()) throw_wrong_type(value, expected);
   std::vector<std::string> names;
   for (const YAML::Node& entry : value.node) {
-    if (!entry.IsScalar() || entry.Scalar().empty()) throw_wrong_type(value, expected);
+    if (!entry.IsScalar() || entry.Scalar().empty()) {
+      throw ConfigError(value.where, "expected " + expected + "; entry " + std::to_string(names.size()) +
+                                         " is " + describe(entry));
+    }
     if (std::ranges::find(names, entry.Scalar()) != names.end())
       throw ConfigError(value.where, "names '" + entry.Scalar() + "' twice", "Name each " + what + " once");
     names.push_back(entry.Scalar());
@@ -268,7 +274,7 @@ std::string ProfileNames::write(const std::vector<std::string>& names) const {
 }
 
 RankOrder AxisOrder::read(const ConfigValue& value) const {
-  if (!value.node.IsScalar()) throw_wrong_type(value, "a word");
+  if (!value.node.IsScalar()) throw_wrong_type(value, values());
   try {
     return RankOrder(value.node.Scalar());
   } catch (const ConfigError& error) {

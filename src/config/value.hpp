@@ -102,7 +102,7 @@ struct Integer {
     return read_integer(
         value, of == IntegerOf::tokens ? expand_token_unit(value.node) : plain_text(value.node), min, max,
         {word.empty() ? expected : expected + " or " + word,
-         word.empty() ? values() : values() + ", or " + word});
+         write(min) + " to " + write(max) + (word.empty() ? "" : ", or " + word)});
   }
   [[nodiscard]] std::string write(T number) const { return std::to_string(number); }
 };
@@ -149,10 +149,8 @@ class Choice {
   [[nodiscard]] std::string type() const { return "choice"; }
   [[nodiscard]] std::string values() const { return join(words()); }
   [[nodiscard]] T read(const ConfigValue& value) const {
-    if (!value.node.IsScalar()) throw_wrong_type(value, "a word");
-    const std::string& word = value.node.Scalar();
     for (const auto& [name, meant] : available_) {
-      if (name == word) return meant;
+      if (is_word(value.node, name)) return meant;
     }
     throw_not_allowed(value, words());
   }
@@ -231,7 +229,7 @@ struct StoreName {
 struct BufferName {
   using value_type = std::string;
   [[nodiscard]] std::string type() const { return "string"; }
-  [[nodiscard]] std::string values() const { return "up to 100 letters, digits, '.', '_' and '-'"; }
+  [[nodiscard]] std::string values() const { return "1 to 100 letters, digits, '.', '_' and '-'"; }
   [[nodiscard]] std::string read(const ConfigValue& value) const;
   [[nodiscard]] std::string write(const std::string& name) const { return quote_yaml(name); }
 };

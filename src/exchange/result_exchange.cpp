@@ -10,6 +10,7 @@
 #include "exchange/gather/field_agreement.hpp"
 #include "exchange/samples/transfer_sides.hpp"
 #include "mesh/fail_together.hpp"
+#include "pack/sample_fields.hpp"
 #include "plan/micro_batches/micro_batch_layout.hpp"
 #include "plan/transfer/transfer_plan.hpp"
 #include "transport/gather_lists.hpp"
@@ -84,7 +85,9 @@ void require_matching_column(const Column* column, const FieldSpec& spec, std::i
   if (column == nullptr)
     throw InputError(where, "is missing; micro-batch 0 has it", "Add it to every micro-batch");
   if (column->spec() != spec)
-    throw InputError(where, "has a different dtype, kind or shape than in micro-batch 0",
+    throw InputError(where,
+                     "is " + description_of(column->spec()) + ", but in micro-batch 0 it is " +
+                         description_of(spec),
                      "Use the same dtype, kind and shape in every micro-batch");
   if (is_counted(spec.kind) && column->samples().size() != rows) {
     throw InputError(where, "has " + std::string(name_of(spec.kind)) + " for " +
@@ -106,10 +109,11 @@ void require_valid_results(const ResultTransfer& step, std::span<const MicroBatc
                      "Put results for every micro-batch of this step");
   }
   for (std::size_t m = 0; m < results.size(); ++m) {
-    if (results[m].fields.size() != results[0].fields.size()) {
-      throw InputError("results of micro-batch " + std::to_string(m),
-                       "have different fields than those of micro-batch 0",
-                       "Add the same fields to every micro-batch");
+    for (const Column& column : results[m].fields) {
+      const std::string& name = column.spec().name;
+      if (find(results[0], name) != nullptr) continue;
+      throw InputError("result '" + name + "' of micro-batch " + std::to_string(m),
+                       "is missing in micro-batch 0", "Add it to every micro-batch");
     }
     const MicroBatchPlan& plan = step.micro_batches[m];
     for (const Column& column : results[0].fields) {

@@ -114,7 +114,7 @@ void make_folder(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder, failure);
   if (failure)
     throw IoError(folder.string(), "cannot be created: " + failure.message(),
-                  "Give a folder that every rank may write to");
+                  "Give --results a folder that rank 0 may write to");
 }
 
 /// Returns a source's name for the report. Only the synthetic kind has neither a path nor a name.
@@ -308,7 +308,7 @@ void Job::require_fields_of_settings(const Step& step) const {
                   for (const auto& [name, settings] : config_.fields) {
                     if (std::ranges::find(brought, name, &CarriedField::name) != brought.end()) continue;
                     throw ConfigError("fields." + name, "is not a field of any sample",
-                                      "Check the name: evenkeel inspect lists the fields of a source");
+                                      "Check the name: evenkeel inspect lists the fields of a file");
                   }
                 }));
 }

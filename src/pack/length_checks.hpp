@@ -13,8 +13,7 @@ inline void require_valid_prompt(std::int64_t index, std::int64_t prompt, std::i
   if (prompt >= 0 && prompt <= length) return;
   throw InputError("sequence " + std::to_string(index),
                    "has a prompt of " + format_plain_count(prompt, "token") +
-                       "; its prompt must have from 0 tokens to the sequence's length, " +
-                       std::to_string(length));
+                       "; the prompt's length must be from 0 to that of the sequence, " + std::to_string(length));
 }
 
 }  // namespace evenkeel

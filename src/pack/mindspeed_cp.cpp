@@ -47,7 +47,13 @@ std::vector<std::int64_t> hybrid_columns(const MindSpeedCp& cp, std::int64_t col
 std::vector<std::int64_t> columns_cut_by_sequence(const MindSpeedCp& cp, std::int64_t columns,
                                                   std::span<const std::int64_t> sequence_ends, CpRank rank) {
   std::vector<std::int32_t> cu_seqlens{0};
+  std::int64_t before = 0;
   for (const std::int64_t end : sequence_ends) {
+    if (end < before) {
+      throw InputError("sequence ends",
+                       "decrease from " + std::to_string(before) + " to " + std::to_string(end));
+    }
+    before = end;
     const std::int64_t on_one_rank = narrow<std::int32_t>(end, "sequence ends");
     cu_seqlens.push_back(narrow<std::int32_t>(on_one_rank * cp.size, "sequence ends"));
   }
@@ -68,7 +74,7 @@ int ring_degree(const MindSpeedCp& cp) {
   if (cp.algorithm == MindSpeedCpAlgorithm::ulysses) return 1;
   if (cp.ulysses_degree < 1 || cp.size % cp.ulysses_degree != 0) {
     throw InputError("ulysses_degree_in_cp", "is " + std::to_string(cp.ulysses_degree) +
-                                                 ", which does not divide the context-parallel size " +
+                                                 "; it must be at least 1 and divide the context-parallel size, " +
                                                  std::to_string(cp.size));
   }
   return cp.size / cp.ulysses_degree;

@@ -92,8 +92,9 @@ PackedLayout PackedLayout::padded_to(std::int64_t rows) const {
                      "has " + format_plain_count(num_rows(), "row") + " in " +
                          format_plain_count(size(), "sequence") + ", which cannot be padded to " +
                          format_plain_count(rows, "row"),
-                     "Padding requires at least one sequence, and adds a multiple of the alignment, " +
-                         std::to_string(alignment_));
+                     size() == 0 ? "Pad a micro-batch that has a sequence"
+                                 : "Pad to " + format_plain_count(num_rows(), "row") + " plus a multiple of the alignment, " +
+                                       std::to_string(alignment_));
   }
   PackedLayout padded = *this;
   if (added == 0) return padded;
@@ -109,8 +110,9 @@ PackedLayout PackedLayout::with_shape(const PackedShape& shape) const {
     throw InputError("packed micro-batch",
                      "has " + text_of(needed) + ", which cannot be padded to " + text_of(shape) +
                          " with an alignment of " + std::to_string(alignment_),
-                     "Choose a shape for as many ranks that is at least as large, with rows in multiples of "
-                     "the alignment and enough sequences for the added ones");
+                     "Choose a shape for the same number of ranks that is at least as large in all respects, in "
+                     "which the rows of all ranks are a multiple of the alignment, and whose additional "
+                     "sequences can hold the added rows");
   }
   PackedLayout padded = *this;
   const std::int64_t longest = shape.max_seqlen / alignment_ * alignment_;

@@ -27,7 +27,8 @@ void require_bytes(std::size_t actual, std::initializer_list<std::size_t> factor
   std::size_t needed = std::ranges::find(factors, std::size_t{0}) == factors.end() ? 1 : 0;
   for (const std::size_t factor : factors) {
     if (needed > 0 && factor > std::numeric_limits<std::size_t>::max() / needed) {
-      throw InputError(what, "the size is " + std::to_string(actual) + " bytes; it must be 2^64 or more");
+      throw InputError(what, "the size is " + format_plain_count(static_cast<std::int64_t>(actual), "byte") +
+                                 "; by its shape, it must be 2^64 or more");
     }
     needed *= factor;
   }

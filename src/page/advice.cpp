@@ -127,7 +127,8 @@ void add_excess_micro_batches_advice(const RunPicture& run, const PassFigures& s
   const double share = fraction_of(static_cast<double>(more), static_cast<double>(sums.micro_batches));
   if (share < least_share) return;
   const std::string empty =
-      sums.empty == 0 ? "" : fmt::format(" {} over all DP ranks are empty.", format_grouped(sums.empty));
+      sums.empty == 0 ? "" : fmt::format(" {} over all DP ranks {} empty.", format_grouped(sums.empty),
+                                         sums.empty == 1 ? "is" : "are");
   all.push_back(
       {share,
        fmt::format("A DP rank has {}{}; by tokens and cap, {} may be enough.{}",
@@ -184,9 +185,10 @@ void add_no_loss_advice(const RunPicture& run, const PassFigures& sums, std::vec
       {fraction_of(static_cast<double>(steps), static_cast<double>(of_all)),
        fmt::format("In {} of {} no token carries loss: all loss weights are 0, and nothing is trained.",
                    format_grouped(steps), format_count(of_all, "step")),
-       fmt::format("{} of {} have no token with loss: their responses are empty or cut off, or their loss "
-                   "masks are 0.",
-                   format_grouped(sums.without_loss), format_count(sums.samples, "sample")),
+       fmt::format("Samples without such a token: {} of {}. Responses are empty or cut off, or loss masks "
+                   "are 0.",
+                   format_grouped(sums.without_loss + sums.left_out),
+                   format_grouped(sums.samples + sums.left_out)),
        "Check loss_mask, prompt_ids and batch.max_length; batch.without_loss: drop leaves such samples out, "
        "and "
        "error ends the job at the first."});

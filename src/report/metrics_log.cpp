@@ -15,7 +15,7 @@ std::int64_t step_in(const std::string& line, const std::filesystem::path& path,
   const auto step = json.is_object() ? json.find("step") : json.end();
   if (!json.is_object() || step == json.end() || !step->is_number_integer()) {
     throw InputError(path.string() + ":" + std::to_string(number), "does not describe a step",
-                     "Give the folder of the run to resume, or move the file away");
+                     "Restore the file, or move it away; metrics of earlier steps are then missing");
   }
   return step->get<std::int64_t>();
 }

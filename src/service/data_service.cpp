@@ -42,7 +42,7 @@ void require_free_for_steps(const ServiceParts& parts) {
   if (parts.unchecked) throw_unchecked_sources(*parts.unchecked);
   if (parts.makes_ahead)
     throw InputError("service", "already makes steps ahead, and can follow only one sequence of steps",
-                     "Destroy these Steps first");
+                     "Destroy these Steps, or stop the stream that makes them, first");
   if (parts.has_made_steps)
     throw InputError("service",
                      "has made steps from the trainer's samples, and can follow only one sequence of steps",
@@ -54,7 +54,9 @@ void require_free_for_steps(const ServiceParts& parts) {
 void require_free_for_samples(const ServiceParts& parts) {
   if (parts.unchecked) throw_unchecked_sources(*parts.unchecked);
   if (parts.ahead || parts.position)
-    throw InputError("service", "makes steps ahead, and can follow only one sequence of steps",
+    throw InputError("service",
+                     std::string(parts.makes_ahead ? "makes" : "has made") +
+                         " steps ahead, and can follow only one sequence of steps",
                      "Use another service for samples that the trainer brings");
 }
 

@@ -87,7 +87,8 @@ void require_equal_settings(const std::vector<ConfigSetting>& first, const std::
   for (std::size_t i = 1; i < std::min(found.size(), max_named); ++i)
     message += "; " + found[i].path + " " + describe(found[i], rank);
   if (found.size() > max_named)
-    message += "; and " + std::to_string(found.size() - max_named) + " more differ";
+    message += "; and " + std::to_string(found.size() - max_named) +
+               (found.size() - max_named == 1 ? " more differs" : " more differ");
   throw ConfigError(found[0].path, message, std::string(hint));
 }
 

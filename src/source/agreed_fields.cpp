@@ -20,7 +20,7 @@ struct Decided {
 };
 
 std::string hint_for(std::string_view part_kind) {
-  return "Make the field's type and shape the same in all " + std::string(part_kind) +
+  return "Make the field's kind, type and shape the same in all " + std::string(part_kind) +
          ", or remove the field from all of them";
 }
 

@@ -152,7 +152,7 @@ void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFie
     throw InputError(name,
                      is_cut + "'" + by + "', which must say which rows belong to which tokens, " +
                          (ranges == fields.end() ? "is missing" : "does not have rows [2] of int64"),
-                     "Provide [first token, after the last] of each row as a field with that name" + keep);
+                     "Provide a field with that name that has the token range of each row, [first token, last token + 1]" + keep);
   }
 }
 

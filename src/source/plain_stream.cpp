@@ -53,12 +53,17 @@ Selection select_samples(const SampleSource& source, const Config& config, std::
       source.num_samples(), [&](std::int64_t position) { return source.tokens_in(position); }, config.filter,
       length, name);
   if (selection.size() == 0) {
+    const FilterCounts& counts = selection.counts();
+    const std::string advice = config.filter.max_length ? "Raise batch.max_length, which is "
+                                                       : "Raise the caps of micro-batches and paths, which limit "
+                                                         "samples to ";
     throw InputError(name,
-                     "has no samples left: " + format_plain_count(source.num_samples(), "sample") +
-                         (source.num_samples() == 1 ? " is" : " are") +
-                         " left out by batch.too_long or batch.empty",
-                     "Raise batch.max_length, which is " + std::to_string(length) +
-                         ", or change batch.too_long or batch.empty");
+                     "has no samples left: of " + format_plain_count(source.num_samples(), "sample") +
+                         ", batch.too_long drops " + std::to_string(counts.dropped_too_long) +
+                         " and batch.empty drops " + std::to_string(counts.dropped_empty),
+                     counts.dropped_too_long == 0
+                         ? "Change batch.empty"
+                         : advice + format_plain_count(length, "token") + ", or change batch.too_long");
   }
   return selection;
 }

@@ -51,8 +51,8 @@ void require_equal_sources(const Communicator& comm, const SourceSettings& sourc
 
 void require_path(const SourceSettings& config) {
   if (config.path.empty()) {
-    throw ConfigError("source.path", "is not set, but this kind of source reads a file",
-                      "Set it in the configuration or with --set source.path=FILE");
+    throw ConfigError("source.path", "is not set, but this kind of source reads files",
+                      "Set it in the configuration or with --set source.path=PATH");
   }
 }
 

@@ -17,8 +17,10 @@ constexpr std::int64_t most_counted = std::int64_t{1} << 53;
 constexpr std::array<std::string_view, num_drop_reasons> reason_names{"stale", "aborted", "too_small", "late",
                                                                       "filtered"};
 
-[[noreturn]] void reject(const std::string& what) {
-  throw InputError("stream event", what, "Restore the store from a backup");
+constexpr const char* other_version_hint = "Use the version of Evenkeel that wrote the store";
+
+[[noreturn]] void reject(const std::string& what, const char* hint = "Restore the store from a backup") {
+  throw InputError("stream event", what, hint);
 }
 
 json json_of(const Uid& uid) {
@@ -31,8 +33,8 @@ json json_of(const Uid& uid) {
 /// Type-checked access to the keys of one JSON object.
 class Reader {
  public:
-  explicit Reader(const json& object) : object_(object) {
-    if (!object.is_object()) reject("is not an object");
+  explicit Reader(const json& object, const char* fault = "is not an object") : object_(object) {
+    if (!object.is_object()) reject(fault);
   }
 
   [[nodiscard]] const json& at(const char* key) const {
@@ -45,7 +47,8 @@ class Reader {
   [[nodiscard]] std::int64_t count(const char* key) const {
     const std::int64_t count = integer(key);
     if (count > most_counted || count < -most_counted)
-      reject(std::string("'") + key + "' is " + std::to_string(count) + ", which is too large");
+      reject(std::string("'") + key + "' is " + std::to_string(count) + "; its absolute value must be at most " +
+             std::to_string(most_counted));
     return count;
   }
   [[nodiscard]] std::string text(const char* key) const {
@@ -60,7 +63,9 @@ class Reader {
     const json& uid = at("uid");
     if (uid.is_string()) return uid.get<std::string>();
     if (uid.is_number_unsigned() && uid.get<std::uint64_t>() > INT64_MAX) return uid.get<std::uint64_t>();
-    return integer(uid, "uid");
+    const std::optional<std::int64_t> number = parse_integer(uid);
+    if (!number) reject("'uid' is neither a string nor a 64-bit integer");
+    return *number;
   }
   [[nodiscard]] std::vector<std::int64_t> integers(const char* key) const {
     std::vector<std::int64_t> integers;
@@ -85,7 +90,7 @@ class Reader {
 DropReason parse_drop_reason(const std::string& name) {
   for (std::size_t i = 0; i < num_drop_reasons; ++i)
     if (reason_names[i] == name) return static_cast<DropReason>(i);
-  reject("has an unknown reason '" + name + "'");
+  reject("has an unknown reason '" + name + "'", other_version_hint);
 }
 
 // Each event_to_json() converts one kind of event to JSON. parse_event_content() is the inverse.
@@ -160,11 +165,11 @@ FieldsAdded parse_fields_added(const Reader& from) {
 StepFormed parse_step_formed(const Reader& from) {
   StepFormed step{from.count("step"), from.integer("version"), {}, from.integers("masked"), {}};
   for (const json& element : from.list("groups")) {
-    const Reader group(element);
+    const Reader group(element, "has an element of 'groups' that is not an object");
     step.groups.push_back({group.uid(), group.count("samples")});
   }
   for (const json& element : from.list("passed")) {
-    const Reader group(element);
+    const Reader group(element, "has an element of 'passed' that is not an object");
     step.passed.push_back({group.uid(), group.count("count")});
   }
   return step;
@@ -199,7 +204,7 @@ Event::What parse_event_content(const Reader& from) {
   if (kind == "formed") return parse_step_formed(from);
   if (kind == "trained") return StepTrained{from.count("step"), from.has("skips") && from.flag("skips")};
   if (kind == "ended") return StreamEnded{};
-  reject("is of an unknown kind, '" + kind + "'");
+  reject("is of an unknown kind, '" + kind + "'", other_version_hint);
 }
 
 }  // namespace

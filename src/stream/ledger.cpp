@@ -46,7 +46,7 @@ std::string uid_rejection_reason(const Uid& uid) {
   const auto* const text = std::get_if<std::string>(&uid);
   if (text == nullptr) return "";
   if (text->empty())
-    return "has an empty uid. Give all responses to one prompt the same uid, which is not empty";
+    return "has an empty uid. Give all responses to one prompt the same non-empty uid";
   if (std::ssize(*text) <= max_uid_bytes) return "";
   return "has a uid of " + std::to_string(text->size()) + " bytes, but at most " +
          std::to_string(max_uid_bytes) + " are allowed. Give its group a shorter name";
@@ -122,10 +122,13 @@ std::string Ledger::rejection_reason(const SampleAccepted& sample) const {
   const std::int64_t index = sample.key.index;
   if (std::holds_alternative<std::monostate>(sample.key.uid)) return "has no uid. Send the uid of its group";
   if (const std::string why = uid_rejection_reason(sample.key.uid); !why.empty()) return why;
-  if (index < 0 || index >= settings_.group_size) {
-    return "has index " + std::to_string(index) + ", but the group size allows 0 to " +
-           std::to_string(settings_.group_size - 1) +
-           ". Set it (--group-size, or stream.group_size) to the number of responses to a prompt";
+  if (index < 0)
+    return "has index " + std::to_string(index) + ". Number the responses to a prompt, starting at 0";
+  if (index >= settings_.group_size) {
+    return "has index " + std::to_string(index) + ", but a group has " +
+           format_plain_count(settings_.group_size, "sample") +
+           ", numbered from 0. Number the responses to a prompt from 0, or set the group size (--group-size, or "
+           "stream.group_size) to the number of responses";
   }
   if (sample.version < 0) return "has version " + std::to_string(sample.version) + ". Versions begin at 0";
   if (sample.prompt < 0 || sample.response < 0 || sample.bytes < 0) return "has a negative length or size";
@@ -142,7 +145,7 @@ std::string Ledger::version_rejection_reason(std::int64_t version) const {
 
 Changes Ledger::apply(const Event& event) {
   if (event.number <= latest_)
-    reject(event.number, "comes after event " + std::to_string(latest_) + ". Numbers must increase");
+    reject(event.number, "follows event " + std::to_string(latest_) + ", but numbers of events must increase");
   Changes changes;
   std::visit([&](const auto& what) { require_valid_event(event.number, what); }, event.what);
   latest_ = event.number;
@@ -162,7 +165,7 @@ const GroupState* Ledger::find(const GroupKey& key) const noexcept {
 void Ledger::require_valid_event(std::int64_t number, const SampleAccepted& sample) const {
   if (is_known(sample.key))
     reject(number, "sample " + std::to_string(sample.key.index) + " of " + to_text(sample.key.uid) +
-                       " was already accepted. Tell its sender that it is a duplicate");
+                       " was already accepted");
   if (is_replay(number)) {
     if (std::min({sample.key.index, sample.prompt, sample.response, sample.version, sample.bytes}) < 0)
       reject(number, "a sample of " + to_text(sample.key.uid) + " has a negative number");

@@ -54,6 +54,11 @@ std::optional<OnStale> parse_on_stale(std::string_view word) noexcept {
 void StreamSettings::validate() const {
   constexpr double year = 366 * 86400;
   require_range<std::int64_t>("group_size", group_size, 1, max_in_group);
+  if (min_group && *min_group > group_size) {
+    throw ConfigError("stream.min_group",
+                      "is " + short_text(*min_group) + ", above the group size, which is " + short_text(group_size),
+                      "Lower it, or raise the group size");
+  }
   require_range<std::int64_t>("min_group", min_trained_samples(), 1, group_size);
   if (deadline) require_range("deadline", *deadline, 0.0, year);
   require_range("ticket_deadline", ticket_deadline, 0.0, year);

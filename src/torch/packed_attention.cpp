@@ -31,7 +31,7 @@ at::Tensor to_tensor(std::span<const std::int64_t> numbers) {
 
 at::Tensor merge_cp_rows(const PackedLayout& layout, const at::Tensor& gathered) {
   if (gathered.dim() < 1 || gathered.size(0) != layout.num_rows()) {
-    throw InputError("gathered rows", "there are " +
+    throw InputError("gathered rows", "their number is " +
                                           std::to_string(gathered.dim() < 1 ? 0 : gathered.size(0)) +
                                           ", but the micro-batch has " + std::to_string(layout.num_rows()));
   }

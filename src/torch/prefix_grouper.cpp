@@ -150,8 +150,8 @@ at::Tensor PrefixGrouper::apply_indices(const Indices& indices, const at::Tensor
 at::Tensor PrefixGrouper::apply_indices_to_heads(const Indices& indices, const at::Tensor& x) {
   if (x.dim() != 4 || x.size(0) != indices.from.batch || x.size(2) != indices.from.width) {
     throw InputError("grouped tensor", "has shape " + text_of(x.sizes()) + "; it must be [" +
-                                           std::to_string(indices.from.batch) + ", h, " +
-                                           std::to_string(indices.from.width) + ", d]");
+                                           std::to_string(indices.from.batch) + ", heads, " +
+                                           std::to_string(indices.from.width) + ", elements]");
   }
   return apply_indices(indices, x.transpose(1, 2)).transpose(1, 2);
 }
@@ -209,7 +209,7 @@ at::Tensor convert_padding(const at::Tensor& x, const at::Tensor& mask, const at
 
 at::Tensor causal_attention_mask(const at::Tensor& key_mask, std::int64_t queries) {
   if (key_mask.dim() != 2) {
-    throw InputError("key mask", "has shape " + text_of(key_mask.sizes()) + "; it must be [x, keys]");
+    throw InputError("key mask", "has shape " + text_of(key_mask.sizes()) + "; it must be [batch, keys]");
   }
   const std::int64_t keys = key_mask.size(1);
   const at::Tensor all = at::ones({queries, keys}, key_mask.options().dtype(at::kBool));

@@ -9,6 +9,9 @@
 namespace evenkeel {
 namespace {
 
+/// The hint if the lists of all ranks together have more values than MPI can count.
+constexpr std::string_view hint_for_long_lists = "Use fewer or shorter samples";
+
 struct Piece {
   std::int64_t left = 0;  ///< number of bytes still to broadcast, including those in this piece
   std::array<char, 4088> bytes;
@@ -19,11 +22,11 @@ struct Piece {
 GatherLayout::GatherLayout(std::span<const std::int64_t> counts, std::string_view what) {
   std::int64_t next = 0;
   for (const std::int64_t count : counts) {
-    offsets.push_back(narrow<int>(next, what, hint_for_large_steps));
-    sizes.push_back(narrow<int>(count, what, hint_for_large_steps));
+    offsets.push_back(narrow<int>(next, what, hint_for_long_lists));
+    sizes.push_back(narrow<int>(count, what, hint_for_long_lists));
     next += count;
   }
-  total = static_cast<std::size_t>(narrow<int>(next, what, hint_for_large_steps));
+  total = static_cast<std::size_t>(narrow<int>(next, what, hint_for_long_lists));
 }
 
 std::vector<std::int64_t> gather_counts(const Communicator& comm, std::int64_t mine,

@@ -77,7 +77,7 @@ std::string no_progress_text(double seconds) {
 }
 
 std::string end_text(double seconds) {
-  return fmt::format(". Aborting the job (watchdog.seconds: {:g})", seconds);
+  return fmt::format(". Aborting the job (time limit of the watchdog: {:g} s)", seconds);
 }
 
 /// Returns the verdict for the case that no rank makes progress. If all waiting ranks are waiting for others
@@ -188,7 +188,7 @@ std::string message_of(const Verdict& verdict, std::span<const RankState> ranks,
   if (verdict.kind == Verdict::Kind::missing) {
     return fmt::format(
         "{} {} not joined the watchdogs of the other ranks, which have waited for {:.1f} seconds. {} process "
-        "has crashed or is suspended, or its machine or network link is down{}",
+        "has crashed, is suspended or has not started its watchdog, or its machine or network link is down{}",
         who, have, still, one ? "Its" : "At least one", end);
   }
   const std::string seen = last_activity_text(verdict.blamed, ranks);

@@ -45,7 +45,8 @@ Socket::Socket() : socket_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NO
     const std::string reason = std::strerror(errno);
     if (socket_ >= 0) ::close(socket_);
     throw IoError("watchdog", "cannot open a socket: " + reason,
-                  "Raise the limit on open files, or set watchdog.seconds: 0 to disable the watchdog");
+                  "Raise the limit on open files if it is reached, or disable the watchdog with 0 seconds "
+                  "(evenkeel run: watchdog.seconds: 0)");
   }
   // The queue holds the heartbeats of many ranks that arrive while this process is not scheduled.
   constexpr int max_queued = 1 << 20;

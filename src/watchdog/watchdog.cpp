@@ -258,7 +258,8 @@ class Watchdog::Runner {
     const std::vector<int> ranks = unheard_ranks(ranks_);
     if (ranks.empty() || !settings_.warn) return;
     settings_.warn("the watchdog receives nothing from " + format_ranks(ranks) +
-                   ": datagrams (UDP, IPv4) are blocked. It can detect only failures of the other ranks");
+                   ": datagrams (UDP, IPv4) are probably blocked. It can detect only failures of the other "
+                   "ranks");
   }
 
   void end_job(const WatchdogReport& report) {
@@ -349,7 +350,7 @@ Watchdog::Watchdog(const Communicator& comm, WatchdogSettings settings) {
   fail_together(comm, try_locally([&] {
                   if (settings.seconds >= 0) return;
                   throw InputError("watchdog seconds",
-                                   "is " + std::to_string(settings.seconds) + "; it must be at least 0",
+                                   fmt::format("is {:g}; it must be at least 0", settings.seconds),
                                    "Use 0 to disable the watchdog");
                 }));
   if (comm.size() == 1 || settings.seconds == 0) return;

@@ -20,7 +20,7 @@ TEST(Narrow, throws_on_both_sides_of_the_range_and_names_the_value) {
     (void)narrow<std::int32_t>(std::numeric_limits<std::int64_t>::max(), "cu_seqlens");
     FAIL() << "narrowing 2^63-1 to 32 bits must throw";
   } catch (const LimitError& error) {
-    EXPECT_STREQ(error.what(), "cu_seqlens: is 9223372036854775807, above the maximum of 2147483647");
+    EXPECT_STREQ(error.what(), "cu_seqlens: 9223372036854775807 is above the maximum of 2147483647");
   }
 }
 

@@ -306,7 +306,7 @@ TEST(Buffer, keeps_the_group_size_until_all_received_samples_are_trained) {
   };
   open(4)->accept_samples(received(rollout_line("a", 0) + rollout_line("a", 1)));
   const ErrorReport refusal = report_of<InputError>([&] { open(2); });
-  EXPECT_THAT(refusal.message, HasSubstr("has groups of 4 samples, 1 of which were not trained"));
+  EXPECT_THAT(refusal.message, HasSubstr("has 1 untrained group with a group size of 4"));
   EXPECT_THAT(refusal.hint, HasSubstr("--group-size"));
   auto buffer = open(4);
   buffer->accept_samples(received(rollout_line("a", 2) + rollout_line("a", 3)));

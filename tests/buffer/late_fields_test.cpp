@@ -228,7 +228,7 @@ TEST(LateFieldsOfBuffer, are_refused_if_no_sample_could_have_them) {
   EXPECT_THAT(why(values_line("a", "\"high\"")),
               HasSubstr("'values' that cannot be stored as a field: text"));
   EXPECT_THAT(why(R"({"uid": "a", "index": 0, "valeus": 1})"), HasSubstr("body:1: has the field 'valeus'"));
-  EXPECT_THAT(why(R"({"uid": "a", "index": 0})"), HasSubstr("body:1: lacks a uid, an index, or a field"));
+  EXPECT_THAT(why(R"({"uid": "a", "index": 0})"), HasSubstr("body:1: has no field to add"));
   EXPECT_THAT(why(R"({"uid": "a", "index": 0, "values": 1, "values": 1})"), HasSubstr("'values' twice"));
   add_lines(buffer, values_line("a"));
   EXPECT_THAT(why(values_line("b", "1.5")), HasSubstr("'values'")) << "one number per sample, not per token";
@@ -263,7 +263,8 @@ TEST(LateFieldsOfBuffer, cannot_be_changed_while_groups_are_untrained) {
   const ScratchFolder folder;
   open_in(folder)->accept_samples(received(rollout_line("a", 0)));
   EXPECT_THAT(report_of<InputError>([&] { open_in(folder, testing_support::groups_of(1)); }).message,
-              HasSubstr("with the late fields old_log_probs, values, but the buffer was started with none"));
+              HasSubstr("with the late fields old_log_probs, values, but the buffer was started without late "
+                        "fields"));
   EXPECT_EQ(open_in(folder)->status().stream.waiting.samples, 1);
 }
 

@@ -90,7 +90,7 @@ TEST(ReceivedSamples, need_a_group_an_index_and_a_version) {
             "has no field 'version'");
   EXPECT_EQ(
       refused(R"({"uid": 1, "index": 0.5, "version": 0, "prompt_ids": [], "response_ids": [1]})").message,
-      "field 'index' is not one integer per sample");
+      "field 'index' is 0.5; it must be an integer");
 }
 
 TEST(ReceivedSamples, rejects_text_as_index_or_version) {

@@ -301,7 +301,7 @@ TEST_F(RedisBuffer, reports_commits_that_redis_has_lost) {
   store->commit(with_body(2, "two"));
   redis_->call({"HSET", "evenkeel:{test}:about", "commits", "1"});
   store->refresh();
-  EXPECT_THAT(said_, ElementsAre(HasSubstr("has lost 1 commits that were acknowledged")));
+  EXPECT_THAT(said_, ElementsAre(HasSubstr("has lost 1 acknowledged commit: ")));
 }
 
 TEST_F(RedisBuffer, continues_on_a_replica_that_has_every_commit) {

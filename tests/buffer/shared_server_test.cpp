@@ -171,7 +171,7 @@ TEST_F(SharedServers, accept_only_clients_with_the_token) {
 
 TEST_F(SharedServers, require_an_address_that_others_can_reach) {
   EXPECT_EQ(report_of<ConfigError>([&] { return open({.address = "0.0.0.0", .token = "secret"}); }).where,
-            "advertise");
+            "--advertise");
 }
 
 TEST_F(SharedServers, answer_503_while_redis_is_down_and_continue_afterwards) {

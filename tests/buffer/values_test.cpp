@@ -107,7 +107,8 @@ TEST(ReceivedValues, are_refused_unless_the_frame_is_as_it_says) {
   EXPECT_THAT(message(field(R"({"dtype":"U8","shape":[-1]})")), HasSubstr("-1 as a size"));
   EXPECT_THAT(message(field(R"({"dtype":"U8","shape":[1]})"), "abc"), HasSubstr("more bytes than its JSON"));
   EXPECT_THAT(message(field(R"({"dtype":"U8","shape":[1]})"), "a"), HasSubstr("in the middle of a frame"));
-  EXPECT_THAT(message("[1"), HasSubstr("JSON that is not an object"));
+  EXPECT_THAT(message("[1"), HasSubstr("malformed JSON"));
+  EXPECT_THAT(message("[1]"), HasSubstr("JSON that is not an object"));
 }
 
 TEST(ReceivedValues, are_refused_if_their_descriptions_would_take_too_much_memory) {

@@ -297,7 +297,7 @@ TEST(BenchStep, shows_how_long_a_trainer_waits_for_steps_made_ahead) {
 TEST(Bench, refuses_wrong_words_with_status_2) {
   for (const auto& [words, line] : std::vector<std::pair<std::string, std::string>>{
            {"", "See: evenkeel-bench --help"},
-           {"plan --cap 32kb", "--cap: '32kb' is not an integer; allowed: 1 or more"},
+           {"plan --cap 32kb", "--cap: '32kb' is not an integer; allowed: 1 to 2^63 - 1"},
            {"pack --repeat x", "--repeat: 'x' is not an integer; allowed: 1 to 2147483647"},
            {"read --folder ''", "--folder: needs a value, but the value is empty"}}) {
     const ProgramResult result = run_bench(words);

@@ -37,7 +37,7 @@ TEST(InspectCommand, distinguishes_rollouts_from_a_state_in_a_json_file) {
   const ProgramResult list = run_evenkeel("inspect " + (scratch / "list.json").string());
   EXPECT_EQ(list.status, 1);
   EXPECT_THAT(list.err, AllOf(HasSubstr("it is not a state"),
-                              HasSubstr("Rollouts belong in a file whose name ends in .jsonl")));
+                              HasSubstr("put them in a file whose name ends in .jsonl")));
 }
 
 TEST(InspectCommand, shows_tensors_of_a_dump) {

@@ -129,7 +129,7 @@ TEST(PlanArrivals, reports_missing_columns_of_a_trace) {
     return run_evenkeel("plan --set mesh.dp=1 --arrivals " + (scratch / "trace.csv").string() + words).err;
   };
   EXPECT_THAT(why("length\n5\n", ""), HasSubstr("has no uid for sample 0"));
-  EXPECT_THAT(why("uid,length\na,5\n", " --max-staleness 1"), HasSubstr("has no column version"));
+  EXPECT_THAT(why("uid,length\na,5\n", " --max-staleness 1"), HasSubstr("has no column or key 'version'"));
   EXPECT_THAT(why("uid,length,version\na,5,x\n", ""),
               HasSubstr("trace.csv:2: version is 'x'; it must be an integer from 0 to 2^62"));
   EXPECT_THAT(why("uid,length\na,5\n", " --group-size 3"), HasSubstr("is not a multiple of 3"));

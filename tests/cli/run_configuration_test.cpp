@@ -129,7 +129,7 @@ TEST(PlanConfiguration, suggests_a_cap_that_can_be_set) {
   EXPECT_THAT(beyond.err, HasSubstr("Shorten or drop the sample: the cap cannot be more than 2147483647"));
   const ProgramResult within = run_evenkeel(plan);
   EXPECT_THAT(within.err, HasSubstr("Raise micro_batch.max_tokens (or micro_batch.max_tokens_per_rank times "
-                                    "cp) to at least 2147483647"));
+                                    "mesh.cp) to at least 2147483647"));
   EXPECT_EQ(run_evenkeel(plan + "--set micro_batch.max_tokens=2147483647").status, 0);
 }
 

@@ -62,7 +62,7 @@ TEST(ConfigDelay, is_refused_with_incompatible_settings_and_the_reason) {
   EXPECT_THAT(with("balance: {cost: measured}"), testing::HasSubstr("differs from run to run"));
   EXPECT_THAT(with("balance: {speeds: [1, 0.5]}"), testing::HasSubstr("depend on the machines"));
   EXPECT_THAT(with("balance: {cost: {model: tokens, encoder: {field: patches, linear: 4}}}"),
-              testing::HasSubstr("on rows of a field, which are not known"));
+              testing::HasSubstr("on a field of the samples, which is not known"));
   EXPECT_EQ(with("micro_batch: {max_tokens_per_rank: 4096}"), "accepted");
   EXPECT_EQ(with("balance: {strategy: grid}"), "accepted");
 }
@@ -89,7 +89,7 @@ TEST(ConfigShapes, are_refused_if_invalid_or_incompatible_with_the_reason) {
 TEST(ConfigSources, that_cannot_be_mixed_are_refused_with_the_place) {
   EXPECT_THAT(refusal("sources: {a: {kind: jsonl}}\n"), testing::HasSubstr("sources.a.path: is missing"));
   EXPECT_THAT(refusal("sources: {a: {weight: 2}}\n"),
-              testing::HasSubstr("sources.a.kind: is not set to a kind of source that can be mixed"));
+              testing::HasSubstr("sources.a.kind: is not set. Set it to jsonl, "));
   EXPECT_THAT(refusal("{source: {path: b}, sources: {a: {kind: synthetic}}}\n"),
               testing::HasSubstr("source.path: is set together with sources"));
   EXPECT_THAT(refusal("sources: {a: {kind: synthetic, weight: 0}}\n"),
@@ -128,8 +128,12 @@ TEST(ConfigWrongType, says_what_was_expected_and_found) {
               testing::HasSubstr("expected a list of files"));
   EXPECT_THAT(refusal("source: {kind: megatron, path: [a, b]}"),
               testing::HasSubstr("is a list, but only jsonl and safetensors read several files"));
-  EXPECT_EQ(refusal("source: {kind: [jsonl]}"), "job.yaml:1: source.kind: expected a word, found a list");
-  EXPECT_EQ(refusal("mesh: {order: [tp, cp]}"), "job.yaml:1: mesh.order: expected a word, found a list");
+  EXPECT_EQ(refusal("source: {kind: [jsonl]}"),
+            "job.yaml:1: source.kind: a list is not one of: jsonl, synthetic, "
+            "lengths, megatron, safetensors, dump, stream, embedded");
+  EXPECT_EQ(refusal("mesh: {order: [tp, cp]}"),
+            "job.yaml:1: mesh.order: expected tp, cp, dp and pp in any order, joined "
+            "by -, found a list");
   EXPECT_EQ(refusal("profiles: [a]"), "job.yaml:1: profiles: expected a map, found a list");
   EXPECT_EQ(refusal("batch: {mini_batches: few}"),
             "job.yaml:1: batch.mini_batches: expected an integer, found few");
@@ -157,7 +161,8 @@ TEST(ConfigRange, shows_the_value_and_the_limits) {
       "job.yaml:1: micro_batch.max_tokens: 2147483648 is out of range; allowed: 1 to 2147483647, or auto");
   EXPECT_EQ(refusal("mesh: {tp: 99999999999999999999}"),
             "job.yaml:1: mesh.tp: 99999999999999999999 is out of range; allowed: 1 to 1048576");
-  EXPECT_EQ(refusal("source: {seed: -1}"), "job.yaml:1: source.seed: -1 is out of range; allowed: 0 or more");
+  EXPECT_EQ(refusal("source: {seed: -1}"), "job.yaml:1: source.seed: -1 is out of range; allowed: 0 to "
+            "18446744073709551615");
   EXPECT_EQ(refusal("mesh: {dp: 0}"),
             "job.yaml:1: mesh.dp: 0 is out of range; allowed: 1 to 1048576, or auto");
   EXPECT_EQ(parse_config("micro_batch: {max_tokens: 2147483647}", "job.yaml").micro_batch.max_tokens,
@@ -262,9 +267,9 @@ TEST(ConfigCost, refuses_an_invalid_cost) {
   EXPECT_EQ(refusal("balance: {cost: {linear: 0, quadratic: 0}}"),
             "job.yaml:1: balance.cost: linear and quadratic are both 0. Set at least one of them above 0");
   EXPECT_EQ(refusal("balance: {cost: {linear: 1, model: {}}}"),
-            "job.yaml:1: balance.cost: model can be combined only with encoder. Leave out the other keys");
+            "job.yaml:1: balance.cost: has model together with other keys. Leave out the other keys");
   EXPECT_EQ(refusal("balance: {cost: [1]}"),
-            "job.yaml:1: balance.cost: expected tokens, flops-7b or a map, found a list");
+            "job.yaml:1: balance.cost: expected tokens, flops-7b, measured or a map, found a list");
 }
 
 TEST(ConfigCost, a_cost_of_a_field_has_no_other_keys) {
@@ -285,11 +290,11 @@ TEST(ConfigRowCaps, map_field_names_to_numbers_of_rows) {
 
 TEST(ConfigCost, an_encoders_cost_needs_a_field_coefficients_and_a_model) {
   EXPECT_EQ(refusal("balance: {cost: {encoder: {field: pixels, linear: 1}}}"),
-            "job.yaml:1: balance.cost: encoder can only be combined with model. Write {model: ..., "
-            "encoder: {field: NAME, linear: ...}}");
+            "job.yaml:1: balance.cost: a cost with an encoder must have exactly the keys model and "
+            "encoder. Write {model: ..., encoder: {field: NAME, linear: ...}}");
   EXPECT_EQ(refusal("balance: {cost: {model: tokens, linear: 3, encoder: {field: pixels, linear: 1}}}"),
-            "job.yaml:1: balance.cost: encoder can only be combined with model. Write {model: ..., "
-            "encoder: {field: NAME, linear: ...}}");
+            "job.yaml:1: balance.cost: a cost with an encoder must have exactly the keys model and "
+            "encoder. Write {model: ..., encoder: {field: NAME, linear: ...}}");
   EXPECT_EQ(refusal("balance: {cost: {model: tokens, encoder: {linear: 1}}}"),
             "job.yaml:1: balance.cost: encoder: does not say which field is encoded. Set field to "
             "the name of a "
@@ -353,9 +358,10 @@ TEST(ConfigSpeeds, are_positive_numbers) {
   EXPECT_EQ(refusal("balance: {speeds: [1, [2]]}"),
             "job.yaml:1: balance.speeds: expected a number, found a list");
   EXPECT_EQ(refusal("balance: {speeds: []}"),
-            "job.yaml:1: balance.speeds: expected a list of numbers or equal, found an empty list");
+            "job.yaml:1: balance.speeds: expected a list of numbers, or the word equal, found an "
+            "empty list");
   EXPECT_EQ(refusal("balance: {speeds: 2}"),
-            "job.yaml:1: balance.speeds: expected a list of numbers or equal, found 2");
+            "job.yaml:1: balance.speeds: expected a list of numbers, or the word equal, found 2");
 }
 
 TEST(ConfigSpeeds, are_one_per_dp_rank_if_their_number_is_known) {
@@ -402,8 +408,7 @@ TEST(ConfigOverrideErrors, report_maps_that_would_change_nothing) {
 
 TEST(ConfigConsistency, a_source_that_reads_a_file_needs_its_path) {
   EXPECT_EQ(refusal("source: {kind: jsonl}"),
-            "job.yaml: source.path: is missing. Set it to what the source reads; only the kinds synthetic, "
-            "stream and embedded do not need it");
+            "job.yaml: source.path: is missing. Set it to what the source reads");
   EXPECT_EQ(refusal("source: {kind: lengths, path: ''}").substr(0, 22), "job.yaml: source.path:");
   EXPECT_EQ(refusal("source: {kind: jsonl}", {"source.path=x.jsonl"}), "accepted");
 }

@@ -82,7 +82,7 @@ TEST(ConfigStream, may_keep_samples_in_a_redis) {
   EXPECT_EQ(parse(redis).stream.store, "redis://h:1");
   EXPECT_EQ(parse(to_yaml(parse(redis))), parse(redis));
   EXPECT_THAT(refusal(redis, {"stream.dir=kept"}), HasSubstr("stream.dir: is set, but stream.store"));
-  EXPECT_THAT(refusal(redis, {"stream.name=a/b"}), HasSubstr("stream.name=a/b: expected up to 100 letters"));
+  EXPECT_THAT(refusal(redis, {"stream.name=a/b"}), HasSubstr("stream.name=a/b: expected 1 to 100 letters"));
   EXPECT_THAT(refusal(redis, {"stream.store=redis"}), HasSubstr("stream.store=redis: expected lmdb, memory"));
   EXPECT_THAT(refusal(own, {"stream.name=math"}),
               AllOf(HasSubstr("stream.name: applies only to Redis"), HasSubstr("stream.store is lmdb")));
@@ -105,7 +105,7 @@ TEST(ConfigStream, is_refused_without_arriving_samples) {
   EXPECT_THAT(refusal("source: {kind: synthetic}\nstream: {look_ahead: 1}"),
               AllOf(HasSubstr("stream: has settings"), HasSubstr("source.kind is not stream")));
   EXPECT_THAT(refusal("sources: {a: {kind: stream, path: 'http://127.0.0.1:1'}}"),
-              HasSubstr("is not set to a kind of source that can be mixed"));
+              HasSubstr("sources.a.kind: is stream, which cannot be one of sources"));
 }
 
 TEST(ConfigStream, is_written_in_JSON_too) {

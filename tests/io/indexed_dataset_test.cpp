@@ -205,7 +205,7 @@ TEST(IndexedDataset, lengths_beyond_the_data_are_refused) {
   EXPECT_THAT(indexed_error(small_index_with(34, bytes_of(std::numeric_limits<std::int32_t>::min()))),
               HasSubstr("a length cannot be negative"));
   EXPECT_THAT(indexed_error(small_index_with(42, std::string(4, '\0'))),
-              HasSubstr("lists 3 tokens of uint16, which have 6"));
+              HasSubstr("lists 3 tokens of uint16 (6 bytes)"));
 }
 
 TEST(IndexedDataset, data_of_another_size_is_refused) {
@@ -213,13 +213,13 @@ TEST(IndexedDataset, data_of_another_size_is_refused) {
   EXPECT_THAT(indexed_error(small_index, small_data.substr(0, 7)), HasSubstr("has 3 tokens"));
   EXPECT_THAT(
       indexed_error(small_index, small_data + "x"),
-      AllOf(HasSubstr("has 9 bytes, but its index"), HasSubstr("lists 4 tokens of uint16, which have 8")));
+      AllOf(HasSubstr("has 9 bytes, but its index"), HasSubstr("lists 4 tokens of uint16 (8 bytes)")));
   EXPECT_THAT(indexed_error(small_index, small_data + small_data), HasSubstr("has 16 bytes"));
 }
 
 TEST(IndexedDataset, offsets_other_than_the_end_of_the_sequence_before_are_refused) {
   EXPECT_EQ(indexed_error(small_index_with(54, bytes_of(std::int64_t{4}))),
-            "sequence 1 starts at byte 4 of .bin (at byte 54); the sequences before it end at 6");
+            "sequence 1 starts at byte 4 of .bin (at byte 54); it must start at byte 6");
   for (const std::int64_t offset :
        {std::int64_t{-6}, std::int64_t{0}, std::int64_t{7}, std::int64_t{8},
         std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()}) {
@@ -235,11 +235,11 @@ TEST(IndexedDataset, documents_must_contain_every_sequence_once) {
   EXPECT_EQ(indexed_error(small_index_with(78, bytes_of(std::int64_t{4}))),
             "document 1 starts at sequence 4 (at byte 78); the number of sequences is 3");
   EXPECT_EQ(indexed_error(small_index_with(78, bytes_of(std::int64_t{-1}))),
-            "document 1 starts at sequence -1 (at byte 78), before the previous one, at 0");
+            "document 1 starts at sequence -1 (at byte 78), but the previous document starts at 0");
   EXPECT_EQ(indexed_error(small_index_with(86, bytes_of(std::int64_t{2}))),
-            "the last document ends at sequence 2 (at byte 86); the number of sequences is 3");
+            "the documents end at sequence 2 (at byte 86); the number of sequences is 3");
   EXPECT_THAT(indexed_error(small_index_with(86, bytes_of(std::int64_t{1}))),
-              HasSubstr("before the previous one"));
+              HasSubstr("but the last document starts at"));
   EXPECT_THAT(indexed_error(small_index_with(78, bytes_of(std::numeric_limits<std::int64_t>::max()))),
               HasSubstr("the number of sequences is 3"));
 }

@@ -99,7 +99,7 @@ TEST(IndexedDatasetWriter, partial_elements_and_float_tokens_are_refused) {
             "has elements of float32; tokens must be integers");
   const std::array<std::byte, 6> bytes{};
   EXPECT_EQ(report_of<InputError>([&] { writer.add_bytes(bytes); }).message,
-            "sequence 0 has 6 bytes, which is not a multiple of 4, the size of a float32");
+            "sequence 0 has 6 bytes, which is not a multiple of 4, the size of float32");
 }
 
 TEST(IndexedDatasetWriter, without_commit_older_files_stay_and_nothing_is_left_behind) {

@@ -175,14 +175,15 @@ TEST(TensorFile, a_tensor_entry_that_is_malformed_is_refused) {
   EXPECT_THAT(message(R"({"shape":[8],"data_offsets":[0,8]})"), HasSubstr("no dtype"));
   EXPECT_THAT(message(R"({"dtype":"F9","shape":[8],"data_offsets":[0,8]})"),
               HasSubstr("F9, which is not a dtype of safetensors"));
-  EXPECT_THAT(message(R"({"dtype":"U8","data_offsets":[0,8]})"), HasSubstr("shape is not a list"));
+  EXPECT_THAT(message(R"({"dtype":"U8","data_offsets":[0,8]})"), HasSubstr("shape is missing"));
+  EXPECT_THAT(message(R"({"dtype":"U8","shape":8,"data_offsets":[0,8]})"), HasSubstr("shape is not a list"));
   EXPECT_THAT(message(R"({"dtype":"U8","shape":[-8],"data_offsets":[0,8]})"),
               HasSubstr("not an integer from 0"));
   EXPECT_THAT(message(R"({"dtype":"U8","shape":[8.5],"data_offsets":[0,8]})"),
               HasSubstr("not an integer from 0"));
   EXPECT_THAT(message(R"({"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,8]})"),
               HasSubstr("too many elements"));
-  EXPECT_THAT(message(R"({"dtype":"U8","shape":[8]})"), HasSubstr("data_offsets is not a list"));
+  EXPECT_THAT(message(R"({"dtype":"U8","shape":[8]})"), HasSubstr("data_offsets is missing"));
   EXPECT_THAT(message(R"({"dtype":"U8","shape":[8],"data_offsets":[0]})"),
               HasSubstr("the start and the end"));
   EXPECT_THAT(message(R"({"dtype":"I32","shape":[8],"data_offsets":[0,8]})"),

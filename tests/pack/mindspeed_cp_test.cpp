@@ -58,9 +58,9 @@ TEST(RingDegree, accepts_a_ulysses_degree_of_the_whole_size) {
 
 TEST(RingDegree, names_the_numbers_that_must_divide) {
   EXPECT_THAT(input_error_of([] { (void)ring_degree(hybrid(4, 3)); }),
-              HasSubstr("is 3, which does not divide the context-parallel size 4"));
+              HasSubstr("is 3; it must be at least 1 and divide the context-parallel size, 4"));
   EXPECT_THAT(input_error_of([] { (void)ring_degree(hybrid(4, 0)); }),
-              HasSubstr("is 0, which does not divide"));
+              HasSubstr("is 0; it must be at least 1"));
   EXPECT_THAT(input_error_of([] { (void)ring_degree(ring(0)); }), HasSubstr("is 0; it must be at least 1"));
 }
 

@@ -66,7 +66,7 @@ TEST(LengthsOf, reject_an_entry_that_is_neither_zero_nor_one) {
     (void)lengths_of(shaped(1, 3, {1, 1, 2}));
     FAIL() << "2 is no mask entry";
   } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("entry 2 is 2"));
+    EXPECT_THAT(error.what(), HasSubstr("entry 2 (counted over all rows) is neither 0 nor 1"));
   }
 }
 

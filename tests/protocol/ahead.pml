@@ -150,7 +150,7 @@ proctype Trainer(byte me) {
      atomic {
 #ifdef STOPS_APART
        if
-       :: empty(ready[me]) -> break  /* "a rank destroyed its Steps at an earlier step": the job should end */
+       :: empty(ready[me]) -> break  /* "a rank stopped taking steps before it": the job should end */
        :: nempty(ready[me])
        fi;
 #endif

@@ -283,7 +283,7 @@ TEST(Profiles, invalid_columns_in_a_step_are_everybodys_error) {
                                     m.front().tensors.fields.emplace_back(
                                         own, m.front().tensors.rows_of(FieldKind::token));
                                   }),
-                HasSubstr("does not have all fields"));
+                HasSubstr("is missing, but micro-batch 0 has it"));
     EXPECT_THAT(pass_over_changed(world, bad,
                                   [](auto& m) {
                                     for (MicroBatch& each : m) each.tensors.fields.clear();

@@ -110,8 +110,8 @@ TEST(SampleChecks, reject_added_fields_of_other_samples) {
   EXPECT_THAT(refusal_to_add_to({SampleId{7}, 4, 2, 4}),
               testing::HasSubstr("name a different group for sample 7 than the one it was passed with"));
   EXPECT_THAT(refusal_to_add_to({SampleId{7}, 3, 3, 3}),
-              testing::HasSubstr("have a prompt of 3 and a response of 3 tokens for sample 7, which was "
-                                 "passed with a prompt of 2 and a response of 4"));
+              testing::HasSubstr("have a prompt of 3 tokens and a response of 3 tokens for sample 7, "
+                                 "which was passed with a prompt of 2 tokens and a response of 4 tokens"));
 }
 
 }  // namespace

@@ -434,7 +434,7 @@ TEST(DumpSource, refuses_swapped_files) {
   }
   world.barrier();
   EXPECT_THAT(refusal_of(dumped),
-              testing::AllOf(HasSubstr("step-000001"), HasSubstr("of a different place")));
+              testing::AllOf(HasSubstr("step-000001"), HasSubstr("does not match its location")));
 }
 
 TEST(DumpSource, refuses_files_without_metadata_as_an_older_version) {

@@ -45,19 +45,19 @@ TEST(StreamEvent, describes_invalid_json) {
             "stream event: 'number' is not a 64-bit integer. Restore the store from a backup");
   EXPECT_EQ(why(R"({"number": 9223372036854775808, "event": "ended"})"),
             "stream event: 'number' is not a 64-bit integer. Restore the store from a backup");
-  EXPECT_EQ(
-      why(R"({"number": 1, "event": "granted", "groups": 9223372036854775807})"),
-      "stream event: 'groups' is 9223372036854775807, which is too large. Restore the store from a backup");
+  EXPECT_EQ(why(R"({"number": 1, "event": "granted", "groups": 9223372036854775807})"),
+            "stream event: 'groups' is 9223372036854775807; its absolute value must be at most "
+            "9007199254740992. Restore the store from a backup");
   EXPECT_EQ(why(R"({"number": 1, "event": "begun"})"),
-            "stream event: is of an unknown kind, 'begun'. Restore the store from a backup");
+            "stream event: is of an unknown kind, 'begun'. Use the version of Evenkeel that wrote the store");
   EXPECT_EQ(why(R"({"number": 1, "event": "fields", "uid": 1, "index": 0, "bytes": 0, "content": 3})"),
             "stream event: 'content' is not an object. Restore the store from a backup");
   EXPECT_EQ(why(R"({"number": 1, "event": "closed", "uid": null, "by_deadline": 0})"),
-            "stream event: 'uid' is not a 64-bit integer. Restore the store from a backup");
+            "stream event: 'uid' is neither a string nor a 64-bit integer. Restore the store from a backup");
   EXPECT_EQ(why(R"({"number": 1, "event": "closed", "uid": "q", "by_deadline": 0})"),
             "stream event: 'by_deadline' is neither true nor false. Restore the store from a backup");
   EXPECT_EQ(why(R"({"number": 1, "event": "dropped", "arrivals": [1], "reason": "bored"})"),
-            "stream event: has an unknown reason 'bored'. Restore the store from a backup");
+            "stream event: has an unknown reason 'bored'. Use the version of Evenkeel that wrote the store");
   EXPECT_EQ(why(R"({"number": 1, "event": "dropped", "arrivals": 1, "reason": "late"})"),
             "stream event: 'arrivals' is not a list. Restore the store from a backup");
 }

@@ -46,7 +46,7 @@ TEST(Ledger, remembers_a_key_forever) {
   EXPECT_TRUE(keeper.restarted().is_known({a, 0}));
   EXPECT_FALSE(keeper.ledger.is_known({b, 0}));
   EXPECT_EQ(message_of([&] { keeper.tell(sample(a, 0)); }),
-            "event 4: sample 0 of 'a' was already accepted. Tell its sender that it is a duplicate");
+            "event 4: sample 0 of 'a' was already accepted");
 }
 
 TEST(Ledger, remembers_the_content_of_a_sample_forever) {
@@ -280,11 +280,13 @@ TEST(Ledger, reports_why_a_sample_is_refused) {
   EXPECT_EQ(ledger.rejection_reason(sample(a, 3)), "");
   EXPECT_EQ(ledger.version_rejection_reason(99), "") << "no version was published yet";
   EXPECT_EQ(ledger.rejection_reason(sample(a, 4)),
-            "has index 4, but the group size allows 0 to 3. "
-            "Set it (--group-size, or stream.group_size) to the number of responses to a prompt");
+            "has index 4, but a group has 4 samples, numbered from 0. Number the responses to a prompt from 0, "
+            "or set the group size (--group-size, or stream.group_size) to the number of responses");
+  EXPECT_EQ(ledger.rejection_reason(sample(a, -1)),
+            "has index -1. Number the responses to a prompt, starting at 0");
   EXPECT_EQ(ledger.rejection_reason(sample(std::monostate{}, 0)), "has no uid. Send the uid of its group");
   EXPECT_EQ(ledger.rejection_reason(sample(Uid(""), 0)),
-            "has an empty uid. Give all responses to one prompt the same uid, which is not empty");
+            "has an empty uid. Give all responses to one prompt the same non-empty uid");
   EXPECT_EQ(ledger.rejection_reason(sample(Uid(std::string(1024, 'u')), 0)), "");
   EXPECT_EQ(ledger.rejection_reason(sample(Uid(std::string(1025, 'u')), 0)),
             "has a uid of 1025 bytes, but at most 1024 are allowed. Give its group a shorter name");
@@ -472,7 +474,7 @@ TEST(StreamSettings, names_the_key_that_is_out_of_range) {
     return message_of([&] { Ledger{settings}; });
   };
   EXPECT_EQ(why([](auto& s) { s.group_size = 0; }), "stream.group_size: is 0; it must be from 1 to 4096");
-  EXPECT_EQ(why([](auto& s) { s.min_group = 5; }), "stream.min_group: is 5; it must be from 1 to 4");
+  EXPECT_EQ(why([](auto& s) { s.min_group = 5; }), "stream.min_group: is 5, above the group size, which is 4. Lower it, or raise the group size");
   EXPECT_EQ(why([](auto& s) { s.look_ahead = -1; }), "stream.look_ahead: is -1; it must be from 0 to 64");
   EXPECT_EQ(why([](auto& s) { s.deadline = std::numeric_limits<double>::quiet_NaN(); }),
             "stream.deadline: is nan; it must be from 0 to 31622400");

@@ -168,14 +168,14 @@ TEST(Message, of_a_silent_rank_names_rank_host_phase_and_cause) {
   EXPECT_EQ(message_of({Kind::silent, {2}}, four, 60),
             "rank 2 (host n2) has sent no heartbeat for 50.0 seconds, last activity: read samples of step 3. "
             "Its process has crashed or is suspended, or its machine or network link is down. Aborting the "
-            "job (watchdog.seconds: 60)");
+            "job (time limit of the watchdog: 60 s)");
 }
 
 TEST(Message, of_an_absent_rank_says_what_it_does_instead) {
   EXPECT_EQ(
       message_of({Kind::absent, {2}}, four, 60),
       "no progress for 51.0 seconds while others wait for rank 2 (host n2), last activity: read samples "
-      "of step 3. Aborting the job (watchdog.seconds: 60)");
+      "of step 3. Aborting the job (time limit of the watchdog: 60 s)");
 }
 
 TEST(Message, of_ranks_that_have_not_arrived_names_the_meeting) {
@@ -183,8 +183,9 @@ TEST(Message, of_ranks_that_have_not_arrived_names_the_meeting) {
   ranks[2] = never_heard;
   EXPECT_EQ(message_of({Kind::missing, {2}}, ranks, 60),
             "rank 2 has not joined the watchdogs of the other ranks, which have waited for 51.0 seconds. "
-            "Its process has crashed or is suspended, or its machine or network link is down. Aborting the "
-            "job (watchdog.seconds: 60)");
+            "Its process has crashed, is suspended or has not started its watchdog, or its machine or "
+            "network link is down. Aborting the "
+            "job (time limit of the watchdog: 60 s)");
   ranks[3] = never_heard;
   ranks[3].host = "n2";
   EXPECT_THAT(message_of({Kind::missing, {2, 3}}, ranks, 60),
@@ -197,7 +198,8 @@ TEST(Message, of_a_rank_that_knows_no_other_says_what_it_waits_for) {
       message_of_waiting(watched(5, "n1", {"ranks meet", -1, "other ranks in MPI_Allreduce"}), 60),
       "rank 5 (host n1) has made no progress for 51.0 seconds. Last activity: ranks meet, waiting for other "
       "ranks in MPI_Allreduce. Another rank is not responding, but the watchdogs had not connected yet, so "
-      "it cannot be identified; check that every rank is running. Aborting the job (watchdog.seconds: 60)");
+      "it cannot be identified; check that every rank is running. Aborting the job (time limit of "
+      "the watchdog: 60 s)");
 }
 
 TEST(Message, of_several_ranks_names_their_hosts_once) {

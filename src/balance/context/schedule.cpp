@@ -67,15 +67,19 @@ void require_consistent_lists(const Problem& problem) {
     require_length(problem.offsets.size(), n + 1, "offsets");
     const bool ends_agree = problem.offsets.front() >= 0 &&
                             problem.offsets.back() <= static_cast<std::int64_t>(problem.lengths.size());
-    if (!ends_agree || !std::ranges::is_sorted(problem.offsets))
-      throw InputError("offsets", "must not decrease, and must be from 0 to the number of lengths, " +
+    if (!ends_agree)
+      throw InputError("offsets", "are from " + std::to_string(problem.offsets.front()) + " to " +
+                                      std::to_string(problem.offsets.back()) +
+                                      "; they must be from 0 to the number of lengths, " +
                                       std::to_string(problem.lengths.size()));
+    if (!std::ranges::is_sorted(problem.offsets))
+      throw InputError("offsets", "decrease; each must be at least as large as the one before it");
   }
   if (n == 0) return;
   if (problem.alignments.size() <= static_cast<std::size_t>(problem.max_size))
     require_length(problem.alignments.size(), static_cast<std::size_t>(problem.max_size) + 1, "alignments");
-  for (const std::int64_t alignment : problem.alignments.subspan(1))
-    require_at_least(alignment, 1, "alignments");
+  for (std::size_t size = 1; size < problem.alignments.size(); ++size)
+    require_at_least(problem.alignments[size], 1, "alignments[" + std::to_string(size) + "]");
 }
 
 /// Adds up values. Throws InputError if a value is negative or the sum reaches sum_limit.
@@ -176,7 +180,7 @@ void require_schedulable(const Problem& problem) {
   const std::vector<std::int64_t> sizes = group_sizes_up_to(problem.max_size);
   for (Item item = 0; item < static_cast<Item>(problem.items.size()); ++item) {
     if (problem.count_of(item) > problem.limits.max_items) {
-      throw LimitError("max_items",
+      throw LimitError("limits.max_items",
                        "item " + std::to_string(item) + " does not fit in any group: its count is " +
                            std::to_string(problem.count_of(item)) + ", but a micro-batch holds at most " +
                            format_plain_count(problem.limits.max_items, "item"),

@@ -25,10 +25,11 @@ class ValueMatrix {
       throw InputError("values", format_plain_count(std::ssize(values), "value") + " cannot form a " +
                                      std::to_string(n) + " x " + std::to_string(n) + " matrix");
     }
-    for (const std::int64_t value : values) {
-      if (value < 0 || value >= sum_limit / n) {
-        throw InputError("values", "contains " + std::to_string(value) +
-                                       "; every value must be at least 0 and less than 2^62 / " + std::to_string(n));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (values[i] < 0 || values[i] >= sum_limit / n) {
+        throw InputError("values[" + std::to_string(i) + "]",
+                         "is " + std::to_string(values[i]) + "; it must be at least 0 and less than 2^62 / " +
+                             std::to_string(n));
       }
     }
   }

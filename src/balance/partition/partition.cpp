@@ -29,7 +29,10 @@ Partition::Partition(std::vector<Item> items, std::vector<std::int64_t> offsets)
     : items_(std::move(items)), offsets_(std::move(offsets)) {
   const auto n = static_cast<std::int64_t>(items_.size());
   if (offsets_.empty() || offsets_.front() != 0 || offsets_.back() != n) {
-    throw InputError("offsets", "must run from 0 to the number of items, " + std::to_string(n));
+    throw InputError("offsets", (offsets_.empty() ? "are empty"
+                                                  : "run from " + std::to_string(offsets_.front()) + " to " +
+                                                        std::to_string(offsets_.back())) +
+                                    "; they must run from 0 to the number of items, " + std::to_string(n));
   }
   const auto fall = std::ranges::adjacent_find(offsets_, std::ranges::greater{});
   if (fall != offsets_.end()) {

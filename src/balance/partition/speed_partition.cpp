@@ -123,7 +123,7 @@ class SpeedGroups {
 }  // namespace
 
 Partition partition_by_speed(std::span<const Cost> costs, std::span<const std::int64_t> speeds) {
-  balance_checks::require_valid_num_groups(static_cast<std::int64_t>(speeds.size()));
+  if (speeds.empty()) throw InputError("speeds", "are empty; there must be one for each group");
   balance_checks::checked_sum(costs, "costs");
   for (std::size_t g = 0; g < speeds.size(); ++g) {
     if (speeds[g] < 1 || speeds[g] > largest_speed) {

@@ -140,11 +140,11 @@ class HttpListener::Server : public httplib::Server {
 HttpListener::HttpListener(const ServerSettings& settings, HttpAnswer answer)
     : settings_(settings), answer_(std::move(answer)) {
   if (settings.token.empty() && !is_loopback(settings.address)) {
-    throw ConfigError("listen", "is " + settings.address + ", which other machines can reach",
-                      "Set a token file, or listen on 127.0.0.1");
+    throw ConfigError("--listen", "is " + settings.address + ", which other machines can reach",
+                      "Set --token-file, or listen on 127.0.0.1");
   }
   if (settings.certificate.empty() != settings.key.empty())
-    throw ConfigError("cert", "must be given together with key", "Give both, or neither of them");
+    throw ConfigError("--cert", "must be given together with --key", "Give both, or neither of them");
   server_ = make_server(settings);
   bind_and_listen();
   if (settings.socket.empty()) return;

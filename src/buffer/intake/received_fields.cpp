@@ -58,8 +58,10 @@ ReceivedFields parse_fields_line(const JsonLine& line, std::span<const std::stri
       fields.values.emplace(name, simdjson::minify(value));
     }
   }
-  if (!keys.contains("uid") || !keys.contains("index") || fields.values.empty())
-    line.fail("lacks a uid, an index, or a field", R"(Send {"uid": "q1", "index": 0, "NAME": VALUE})");
+  constexpr const char* hint = R"(Send {"uid": "q1", "index": 0, "NAME": VALUE})";
+  if (!keys.contains("uid")) line.fail("has no uid", hint);
+  if (!keys.contains("index")) line.fail("has no index", hint);
+  if (fields.values.empty()) line.fail("has no field to add", hint);
   return fields;
 }
 

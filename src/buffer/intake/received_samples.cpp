@@ -20,22 +20,19 @@ namespace {
 
 constexpr std::size_t most_samples = std::size_t{1} << 20;
 
-/// Returns the values of a field that has one integer per sample, or nullopt if the batch does not have the
-/// field. Throws InputError if the field has a different kind, type or shape.
+/// Returns the values of a field that has one integer per sample. Returns nullopt if the batch does not have
+/// the field, or if the field has a different kind, type or shape.
 std::optional<std::span<const std::int64_t>> find_integers(const RaggedBatch& batch,
                                                            const std::string& name) {
   const Column* const column = batch.find(name);
   if (column == nullptr) return std::nullopt;
   const FieldSpec& spec = column->spec();
-  if (!spec.rule().is_per_sample() || spec.dtype != DType::int64 || !spec.trailing.empty()) {
-    throw InputError("body", "field '" + name + "' is not one integer per sample",
-                     "Send an integer, such as \"" + name + "\": 0");
-  }
+  if (!spec.rule().is_per_sample() || spec.dtype != DType::int64 || !spec.trailing.empty())
+    return std::nullopt;
   return column->values<std::int64_t>();
 }
 
-/// Throws InputError for a required key that does not form a field because it is missing or its value is not
-/// a number.
+/// Throws InputError for a required key that is missing or has a value that is not an integer.
 [[noreturn]] void reject_missing_key(std::string_view body, std::span<const LineRef> lines,
                                      const LineNames& names, const std::string& key,
                                      const std::string& hint) {
@@ -45,6 +42,7 @@ std::optional<std::span<const std::int64_t>> find_integers(const RaggedBatch& ba
         nlohmann::json::parse(body.substr(begin, static_cast<std::size_t>(line.bytes)), nullptr, false);
     if (!parsed.is_object() || !parsed.contains(key)) continue;
     const nlohmann::json& value = parsed[key];
+    if (stream::parse_integer(value)) continue;
     throw InputError(names.where(line.number),
                      "field '" + key + "' is " + (value.is_string() ? "the string " : "") +
                          value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).substr(0, 40) +
@@ -61,8 +59,8 @@ std::vector<std::int64_t> oldest_versions(const RaggedBatch& batch, std::span<co
   const Column* const column = batch.find("versions");
   if (column == nullptr) return {};
   if (column->spec().dtype != DType::int64)
-    throw InputError("body", "field 'versions' (runs) has numbers that are not integers",
-                     "Send runs of integers, such as [[0, 17]]");
+    throw InputError("body", "field 'versions' has numbers that are not integers",
+                     "Send [version, number of tokens] for each run of tokens, such as [[0, 17]]");
   const std::span<const std::int64_t> values = column->values<std::int64_t>();
   std::vector<std::int64_t> oldest;
   for (std::int64_t i = 0; i < batch.size(); ++i) {
@@ -231,10 +229,10 @@ void ReceivedSamples::parse_lines(const DeclaredFormats& declared) {
     reject_missing_key(body_.bytes(), lines, files.names(), "index",
                        "Number the responses of a group, starting at 0, such as \"index\": 0");
   }
-  if (!versions && oldest.empty()) {
+  if (!versions && (oldest.empty() || batch.find("version") != nullptr)) {
     reject_missing_key(
         body_.bytes(), lines, files.names(), "version",
-        "Add the version of the policy that generated it, such as \"version\": 0, or versions: [[0, 17]]");
+        "Send the version of the policy that generated it, such as \"version\": 0, or versions: [[0, 17]]");
   }
   samples_.reserve(lines.size());
   for (std::size_t i = 0; i < lines.size(); ++i) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/text/parse_number.hpp"
+#include "base/text_layout.hpp"
 #include "buffer/redis/redis_scripts.hpp"
 #include "buffer/store/store.hpp"
 #include "evenkeel/base/error.hpp"
@@ -17,7 +18,7 @@ namespace evenkeel {
 namespace {
 
 constexpr const char* store_format = "evenkeel-buffer 3";
-constexpr std::string_view evicting_hint = "CONFIG SET maxmemory-policy noeviction";
+constexpr std::string_view evicting_hint = "Run CONFIG SET maxmemory-policy noeviction in Redis";
 constexpr int least_version = 6;
 constexpr std::int64_t max_text = std::int64_t{512} << 20;  // maximum size of a string in Redis, in bytes
 constexpr std::size_t max_idle = 16;  // maximum number of idle connections kept for reads
@@ -170,7 +171,7 @@ class RedisStore : public Store {
     }
     if (const std::string& policy = info["maxmemory_policy"]; policy != "noeviction") {
       throw IoError(connection.name(),
-                    "would evict samples when its memory is full: maxmemory-policy is " + policy,
+                    "would evict data when its memory is full: maxmemory-policy is " + policy,
                     std::string(evicting_hint));
     }
     return describe_data_loss_risk(connection, info["aof_enabled"] == "1");
@@ -205,7 +206,7 @@ class RedisStore : public Store {
     if (reply.text() == "foreign") {
       throw IoError(name(),
                     "has keys of this name that do not belong to a buffer: " + keys_.about + " is missing",
-                    "Use another --name");
+                    "Use another name (--name, or stream.name)");
     }
     const std::vector<RedisReply> header = reply.list();
     if (header.size() != 3 || header[0].text() != store_format) {
@@ -218,8 +219,9 @@ class RedisStore : public Store {
     const auto used = parse_as<std::int64_t>(header[2].text());
     if (!commits || !used) throw make_damage_error(keys_.about);
     if (*commits < commits_) {
-      settings_.say(connection.name() + " has lost " + std::to_string(commits_ - *commits) +
-                    " commits that were acknowledged: the latest samples or steps are missing");
+      settings_.say(connection.name() + " has lost " +
+                    format_plain_count(commits_ - *commits, "acknowledged commit") +
+                    ": the latest changes are missing");
     }
     commits_ = *commits;
     used_ = *used;

@@ -24,7 +24,7 @@ constexpr std::chrono::seconds between_tries{1};
 std::string advertised_url(const SharedServerSettings& settings, const HttpListener& listener) {
   if (!settings.advertised.empty()) return settings.advertised;
   if (settings.server.address == "0.0.0.0" || settings.server.address == "::") {
-    throw ConfigError("advertise",
+    throw ConfigError("--advertise",
                       "is missing, but " + settings.server.address + " means all addresses of this machine",
                       "Set the address at which other servers reach this one, such as http://10.0.0.5:8710");
   }
@@ -134,14 +134,15 @@ class SharedServer::Impl {
 
   /// Tries to begin a term. If that fails, logs the error, pauses, and returns false.
   bool try_begin_term(const std::string& lease) {
+    const std::string content = settings_.content == StoreContent::values ? "store" : "buffer";
     try {
       begin_term(lease);
       problem_.clear();
-      settings_.store.say("Active: took over the buffer");
+      settings_.store.say("Active: took over the " + content);
       return true;
     } catch (const Error& error) {
       if (problem_ != error.what())
-        settings_.store.say("Cannot take over the buffer: " + std::string(error.what()));
+        settings_.store.say("Cannot take over the " + content + ": " + error.what());
       problem_ = error.what();
       std::this_thread::sleep_for(between_tries);
       return false;

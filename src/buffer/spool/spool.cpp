@@ -198,12 +198,14 @@ void Spool::reject_file(const std::string& name, const std::string& why) {
   fs::path aside = path.string() + spool_refused;
   for (int times = 2; fs::exists(aside); ++times)
     aside = path.string() + spool_refused + "-" + std::to_string(times);
-  log_(path.string() + " is rejected, and was renamed to " + aside.filename().string() + ": " + why);
   std::ofstream(aside.string() + ".txt") << why << '\n';
   std::error_code failure;
   fs::rename(path, aside, failure);
-  if (!failure) return;
-  log_(path.string() + " cannot be renamed: " + failure.message());
+  if (!failure) {
+    log_(path.string() + " is rejected, and was renamed to " + aside.filename().string() + ": " + why);
+    return;
+  }
+  log_(path.string() + " is rejected, but cannot be renamed (" + failure.message() + "): " + why);
   done_.insert(name);
 }
 

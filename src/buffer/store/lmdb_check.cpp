@@ -210,7 +210,7 @@ class Check {
   void check_tree(const Tree& tree, PageNumber by, const Take& take) {
     Walk walk{tree, {}, {}, {}};
     if (tree.root != no_page) {
-      require(tree.depth >= 1 && tree.depth <= deepest, by, "has a tree that is too deep");
+      require(tree.depth >= 1 && tree.depth <= deepest, by, "has a tree of invalid depth");
       check_page(walk, tree.root, by, 1, take);
     }
     const Tree& found = walk.found;

@@ -36,7 +36,7 @@ constexpr std::int64_t max_parts = std::int64_t{1} << part_bits;
   if (code > 0) {
     throw IoError(folder, what + ": " + ::mdb_strerror(code),
                   code == ENOSPC || code == EDQUOT || code == EFBIG
-                      ? "Free disk space: the buffer then continues"
+                      ? "Free disk space; a server that is running then continues"
                       : "Check the disk, and the permissions of the folder");
   }
   if (code == MDB_MAP_FULL || code == MDB_TXN_FULL)
@@ -239,8 +239,8 @@ class LmdbStore : public Store {
     if (!folder_.is_removed()) return;
     throw IoError(
         folder_.data().string(),
-        "was removed while in use: the buffer cannot store samples, and loses those that it has when it ends",
-        "Stop the buffer, and start it on a folder that is not removed automatically");
+        "was removed while in use: nothing can be stored, and all data is lost when this process ends",
+        "Stop the server, and start it on a folder that is not removed automatically");
   }
 
   /// Returns the maximum number of a body's bytes in one record, which fills one page. A larger record would
@@ -487,7 +487,10 @@ class LmdbStore : public Store {
 
 std::unique_ptr<Store> open_lmdb_store(const std::filesystem::path& folder, std::int64_t capacity) {
   if (capacity < least_lmdb_capacity) {
-    throw ConfigError("capacity", "is " + std::to_string(capacity) + " bytes; it must be at least 16 MiB");
+    throw ConfigError("capacity",
+                      "is " + std::to_string(capacity) + " bytes; a store in a folder needs at least " +
+                          std::to_string(least_lmdb_capacity),
+                      "Raise it (--capacity, or stream.capacity) to 16MiB or more");
   }
   return std::make_unique<LmdbStore>(folder, capacity, StoreFolder::Access::write);
 }

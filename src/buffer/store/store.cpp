@@ -35,8 +35,8 @@ void check_or_record_content(Store& store, StoreContent content) {
   const std::optional<std::string> noted = store.note(content_note);
   if (content == StoreContent::stream) {
     if (!noted) return;
-    throw InputError(store.name(), "holds values (" + *noted + "), not samples of a stream",
-                     "Open it with evenkeel store, or use another folder or name");
+    throw InputError(store.name(), "holds values, not samples of a stream",
+                     "Open it with evenkeel store, or use another folder, or another name in Redis");
   }
   if (noted == of_values) return;
   if (noted || store.note(stream_note)) {
@@ -45,7 +45,7 @@ void check_or_record_content(Store& store, StoreContent content) {
         noted ? "holds content of version '" + *noted + "'; this program reads and writes '" + of_values + "'"
               : "holds samples of a stream, not values",
         noted ? "Use the program that wrote it"
-              : "Open it with evenkeel buffer, or use another folder or name");
+              : "Open it with evenkeel buffer, or use another folder, or another name in Redis");
   }
   StoreChange change;
   change.notes[content_note] = of_values;

@@ -93,7 +93,7 @@ void StoreFolder::read_description() {
     if (is_empty_except(path_, data())) return;
     throw IoError(
         path_.string(),
-        "is not empty, and has no " + std::string(description_name) + ": it is not a buffer's folder",
+        "is not empty, and has no " + std::string(description_name) + ": it is not the folder of a buffer or store",
         "Use a new folder");
   }
   std::ostringstream text;

@@ -26,6 +26,7 @@ constexpr std::size_t alignment_of_values = 64;
 
 ordered_json parse_object(std::string_view text) {
   ordered_json parsed = ordered_json::parse(text, nullptr, false);
+  if (parsed.is_discarded()) reject("has malformed JSON");
   if (!parsed.is_object()) reject("has JSON that is not an object");
   return parsed;
 }
@@ -317,7 +318,10 @@ ValueQuery parse_query(std::string_view text) {
 ValueSelection parse_selection(std::string_view text) {
   const ordered_json in = parse_object(text);
   if (in == ordered_json{{"all", true}}) return {};
-  require_known_members(in, {"indexes", "fields"}, "its JSON ('all' must be its only member)");
+  if (in.contains("all"))
+    reject("has the key 'all' with another value than true, or with other keys",
+           "Send {\"all\": true} to clear everything, or 'indexes' and optionally 'fields' without 'all'");
+  require_known_members(in, {"indexes", "fields"}, "its JSON");
   ValueSelection selection{parse_numbers(require_list(in, "indexes", "its JSON"), "an index")};
   if (in.contains("fields")) selection.fields = parse_names(require_list(in, "fields", "its JSON"));
   return selection;

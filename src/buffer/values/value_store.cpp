@@ -141,8 +141,13 @@ bool ValueStore::commit(const Queue::Requests& requests) {
     const std::unique_lock lock(index_mutex_);
     change.values.apply(index_);
     return true;
-  } catch (const LimitError&) {
-    error = std::make_exception_ptr(make_full_error());  // the store did not change, so the index is current
+  } catch (const LimitError& full) {
+    // The store did not change, so the index is current. The capacity need not be the cause; for example,
+    // Redis may have reached its own memory limit.
+    error = std::make_exception_ptr(
+        FullError({ErrorKind::limit, "store", "is full: " + full.report().where + " " + full.report().message,
+                   "Clear values that are not needed, or give the store more room (--capacity, or maxmemory of "
+                   "Redis)", -1}));
   } catch (...) {
     error = std::current_exception();
     const std::unique_lock lock(index_mutex_);

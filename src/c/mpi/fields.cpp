@@ -56,10 +56,18 @@ SampleRows sample_rows_of(const evenkeel_field& field, const std::string& where)
                      "Provide each sample's own rows, with offsets");
   }
   require_list(field.offsets, field.num_samples, "field->offsets");
-  const SampleRows samples =
-      field.offsets == nullptr
-          ? SampleRows()
-          : SampleRows::from_offsets(std::vector(field.offsets, field.offsets + field.num_samples + 1));
+  if (field.offsets == nullptr && field.rows != 0) {
+    throw InputError(where, "has " + format_plain_count(field.rows, "row") + ", but its offsets are NULL",
+                     "Set num_samples, and offsets to the prefix sums of the samples' numbers of rows");
+  }
+  SampleRows samples;
+  if (field.offsets != nullptr) {
+    try {
+      samples = SampleRows::from_offsets(std::vector(field.offsets, field.offsets + field.num_samples + 1));
+    } catch (const InputError& error) {
+      throw InputError(where, "has offsets that " + error.report().message, error.report().hint);
+    }
+  }
   if (samples.rows() == field.rows) return samples;
   throw InputError(where,
                    "has " + format_plain_count(field.rows, "row") + ", but its offsets end at " +
@@ -71,7 +79,9 @@ SampleRows sample_rows_of(const evenkeel_field& field, const std::string& where)
 void require_no_offsets(const evenkeel_field& field, FieldKind kind, const std::string& where) {
   if (field.offsets == nullptr && field.ranges == nullptr && field.num_samples == 0) return;
   throw InputError(
-      where, "is of kind " + std::string(name_of(kind)) + ", whose number of rows follows from the samples",
+      where,
+      "sets num_samples, offsets or ranges, but the number of rows of a " + std::string(name_of(kind)) +
+          " field follows from the samples",
       "Set num_samples to 0, and offsets and ranges to NULL, or use kind rows, text or bytes");
 }
 
@@ -94,7 +104,7 @@ CheckedField check_field(const evenkeel_field* field) {
     throw WrongArgument(where, "cannot have " + std::to_string(field->rows) +
                                    " rows: a field has at least 0 rows and less than 2^63 bytes");
   const std::size_t bytes = row_bytes * static_cast<std::size_t>(field->rows);
-  if (bytes > 0) require(field->data, (where + ", data").c_str());
+  if (bytes > 0 && field->data == nullptr) throw WrongArgument(where + ", data", "is NULL");
   result.bytes = {static_cast<const std::byte*>(field->data), bytes};
   if (is_counted(spec.kind)) {
     result.samples = sample_rows_of(*field, where);

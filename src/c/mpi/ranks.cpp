@@ -67,7 +67,7 @@ class CallerRanks final : public NonMpiRanks {
     const Waiting waiting(name);
     if (make() != EVENKEEL_OK) {
       throw MpiError(std::string("process group, ") + name, evenkeel_last_error_what(),
-                     "Check that all ranks make the same calls");
+                     "If no other rank has failed, check that all ranks make the same calls");
     }
   }
   [[nodiscard]] Communicator split(const char* name, std::int32_t how, int color = 0, int key = 0) const {
@@ -88,10 +88,16 @@ class CallerRanks final : public NonMpiRanks {
 
 void require_all_calls(const evenkeel_group_calls* calls) {
   require(calls, "calls");
-  const bool has_all = calls->broadcast != nullptr && calls->all_gather != nullptr &&
-                       calls->all_gather_lists != nullptr && calls->all_reduce != nullptr &&
-                       calls->all_to_all != nullptr && calls->split != nullptr && calls->release != nullptr;
-  if (!has_all) throw WrongArgument("argument calls", "has a function that is NULL");
+  const auto require_call = [](auto* function, const char* name) {
+    require(reinterpret_cast<const void*>(function), name);
+  };
+  require_call(calls->broadcast, "calls->broadcast");
+  require_call(calls->all_gather, "calls->all_gather");
+  require_call(calls->all_gather_lists, "calls->all_gather_lists");
+  require_call(calls->all_reduce, "calls->all_reduce");
+  require_call(calls->all_to_all, "calls->all_to_all");
+  require_call(calls->split, "calls->split");
+  require_call(calls->release, "calls->release");
 }
 
 }  // namespace
@@ -104,6 +110,8 @@ evenkeel_status evenkeel_ranks_create(const evenkeel_group_calls* calls, void* g
                                       int32_t size, int32_t allows_threads, evenkeel_ranks** ranks) {
   return create_handle(ranks, "ranks", [&] {
     require_all_calls(calls);
+    if (size < 1)
+      throw WrongArgument("argument size", "is " + std::to_string(size) + "; it must be at least 1");
     require_index(rank, size, "rank", "ranks");
     return new evenkeel_ranks{
         Communicator(std::make_shared<CallerRanks>(*calls, group, rank, size, allows_threads != 0))};

@@ -110,7 +110,7 @@ evenkeel_status evenkeel_samples_find_field(const evenkeel_samples* samples, con
   return run_guarded([&] {
     require(field, "field");
     require(samples, "samples");
-    *field = find_field_by_name(std::as_const(samples->batch).fields(), name, "samples");
+    *field = find_field_by_name(std::as_const(samples->batch).fields(), name, "batch of samples");
   });
 }
 

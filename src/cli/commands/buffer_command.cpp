@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/text/units.hpp"
@@ -35,6 +38,13 @@ struct BufferOptions : ServerOptions {
   DeclaredFormats formats;
 };
 
+/// Returns the option for a key of the section `stream`, such as --min-group for stream.min_group.
+std::string option_of_key(const std::string& key) {
+  std::string option = "--" + key.substr(key.find('.') + 1);
+  std::ranges::replace(option, '_', '-');
+  return option;
+}
+
 stream::StreamSettings stream_settings(const BufferOptions& options) {
   stream::StreamSettings settings;
   settings.group_size = options.group_size;
@@ -44,7 +54,17 @@ stream::StreamSettings stream_settings(const BufferOptions& options) {
   settings.max_staleness = options.max_staleness;
   settings.on_stale = stream::parse_on_stale(options.on_stale).value();
   settings.late_fields = options.late_fields;
-  settings.validate();
+  try {
+    try {
+    settings.validate();
+  } catch (const ConfigError& error) {  // names the option instead of the key in a job's configuration
+    std::string option = error.report().where.substr(std::string_view("stream.").size());
+    std::ranges::replace(option, '_', '-');
+    throw ConfigError("--" + option, error.report().message, error.report().hint);
+  }
+  } catch (const ConfigError& error) {
+    throw ConfigError(option_of_key(error.report().where), error.report().message, error.report().hint);
+  }
   return settings;
 }
 
@@ -133,12 +153,12 @@ void add_buffer_command(CLI::App& app, Action& chosen) {
   command
       ->add_option("--deadline", options->deadline, "Close a group this many seconds after its first sample")
       ->type_name("SECONDS")
-      ->check(decimal_number());
+      ->check(decimal_number(31'622'400));
   command
       ->add_option("--ticket-deadline", options->ticket_deadline,
                    "Seconds after which an unused ticket expires")
       ->type_name("SECONDS")
-      ->check(decimal_number())
+      ->check(decimal_number(31'622'400))
       ->capture_default_str();
   command
       ->add_option("--max-staleness", options->max_staleness,

@@ -62,7 +62,7 @@ SampleFormat format_of(const ConvertOptions& options) {
   if (!options.to_kind.empty()) return find_value(formats, options.to_kind);
   if (const auto format = evenkeel::format_of(options.to)) return *format;
   throw ConfigError(options.to.string(), "has a name that does not imply a format",
-                    "Use a name that ends in .jsonl, .safetensors, .idx or .csv, or set --to " +
+                    "Use a name that ends in .jsonl, .safetensors, .idx or .csv, or set --to to one of " +
                         fmt::format("{}", fmt::join(list_words(formats), ", ")));
 }
 
@@ -160,7 +160,7 @@ int convert(const ConvertOptions& options) {
   const auto launched = launched_processes();
   if (const int processes = launched ? launched->number : world.size(); processes > 1) {
     throw ConfigError("convert", fmt::format("runs in one process, but was started in {}", processes),
-                      "Start it without mpirun");
+                      "Start it without a launcher such as mpirun or srun");
   }
   const auto source = open_source(world, settings, any_length, fields);
   print_ignored_content(*source, options);

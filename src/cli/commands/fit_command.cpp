@@ -45,7 +45,7 @@ FittedTimes fit_times(const std::vector<TimedMicroBatch>& times, const std::stri
     throw InputError(path,
                      "its " + format_count(std::ssize(times), "time") +
                          " cannot separate the cost of a token from that of a squared length",
-                     "Give at least 16 times of micro-batches whose samples have different lengths");
+                     "Give the times of at least 16 micro-batches whose samples have different lengths");
   FittedTimes fit{*model, {cost_model_of(*model), overhead_cost_of(*model)}};
   std::vector<double> errors;
   for (const CostObservation& observed : observations)
@@ -79,7 +79,7 @@ PlanSettings plan_settings(const FitOptions& options, const std::vector<TimedMic
   std::vector<std::string> overrides{"mesh.dp=8", "balance.meet=step",
                                      "micro_batch.max_tokens=" + std::to_string(cap)};
   overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
-  const Config config = parse_config("", "defaults", overrides);
+  const Config config = parse_config("", "the command line", overrides);
   const MeshSettings& mesh = config.mesh;
   const Grid grid{{mesh.tp, mesh.cp, mesh.dp.value_or(1), mesh.pp}, mesh.order};
   PlanSettings settings = config.plan_settings(grid.sizes(), {});

@@ -328,8 +328,8 @@ int plan_arrivals(const PlanOptions& options, const Config& config, const PlanSe
   const std::int64_t groups = num_groups_per_step(config, options.group_size);
   const Arrivals arrivals = read_arrivals(options.arrivals);
   if (options.max_staleness && !arrivals.has_versions)
-    throw InputError(options.arrivals.string(), "has no column version, which --max-staleness needs",
-                     "Add the column, or leave --max-staleness out");
+    throw InputError(options.arrivals.string(), "has no column or key 'version', which --max-staleness needs",
+                     "Add it, or leave --max-staleness out");
   stream::StreamSettings ahead;
   ahead.group_size = options.group_size;
   ahead.max_staleness = options.max_staleness;
@@ -357,7 +357,7 @@ int plan_lengths(const PlanOptions& options) {
   // A comparison uses both values of balance.meet, but some settings require that one of them is set.
   if (options.compare) overrides.insert(overrides.begin(), "balance.meet=step");
   const Config config = convert_load_errors([&] {
-    return options.config.empty() ? parse_config("", "defaults", overrides)
+    return options.config.empty() ? parse_config("", "the command line", overrides)
                                   : load_config(options.config, overrides);
   });
   require_ranks_to_compare(options, config);

@@ -24,7 +24,7 @@ CLI::Validator byte_count_validator() {
   CLI::Validator validator("");
   validator.operation([](std::string& given) -> std::string {
     if (parse_bytes(given)) return {};
-    return fmt::format("'{}' is not a number of bytes, such as 8GiB, 512MiB or 1000000, up to 1024TiB",
+    return fmt::format("'{}' is not a number of bytes from 1 to 1024TiB, such as 8GiB, 512MiB or 1000000",
                        printable(given));
   });
   return validator;

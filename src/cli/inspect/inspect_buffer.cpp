@@ -71,9 +71,9 @@ bool is_buffer(const std::string& place) {
 }
 
 std::string explain_buffer(const std::string& place, const std::string& token) {
-  const json status = status_of_buffer(place, token);
   LabeledLines lines;
   try {
+    const json status = status_of_buffer(place, token);
     const json& samples = status.at("samples");
     const json& groups = status.at("groups");
     const auto count = [](const json& in) { return format_grouped(in.get<std::int64_t>()); };

@@ -165,7 +165,8 @@ std::string describe_run_folder(const fs::path& folder) {
   if (!marker) {
     throw InputError(folder.string(),
                      fmt::format("is a folder without {}: no run wrote it", RunMarker::file_name),
-                     "Give a file, or a folder of evenkeel run --dump, --results or --report");
+                     "Give a file, or a folder of evenkeel run: --dump, --results, --report, --trace or "
+                     "--state");
   }
   const RunIdentity& by = marker->by;
   std::vector<Line> lines{{"state", state_text(folder, *marker)},

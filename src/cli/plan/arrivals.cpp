@@ -129,7 +129,7 @@ Arrivals read_arrivals(const std::filesystem::path& path) {
   for (const std::size_t row : rows_by_arrival(rows.size(), read_integers_of_table(file, "arrival"))) {
     if (std::holds_alternative<std::monostate>(uids[row]))
       throw InputError(path.string(), "has no uid for sample " + std::to_string(row),
-                       "Name the group of every sample in a column uid");
+                       "Give every sample a uid, which names its group");
     const std::int64_t index = indexes.empty() ? counts[uids[row]]++ : indexes[row];
     arrivals.samples.push_back(
         {{uids[row], index}, rows[row].prompt, rows[row].response, versions.empty() ? 0 : versions[row], 0});

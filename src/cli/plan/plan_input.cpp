@@ -151,7 +151,7 @@ void require_shared_prompts(const std::string& path, const LengthTable& table) {
   throw InputError(
       path,
       "has no prompt that samples share, which prefix.share: true needs: no two have the same uid and "
-      "prompt_length",
+      "the same prompt_length above 0",
       "Give the table the columns uid, prompt_length and response_length, or rollouts with their "
       "tokens (.jsonl), or set prefix.share: false");
 }

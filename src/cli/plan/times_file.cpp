@@ -94,7 +94,8 @@ std::vector<TimedMicroBatch> read_times(const std::filesystem::path& path) {
   for (std::int64_t number = 2; std::getline(file, line); ++number)
     if (!trim(line).empty()) times.push_back(read_row(line, columns, where(number)));
   if (file.bad()) throw IoError(path.string(), "cannot be read to its end", "Check the disk");
-  if (times.empty()) throw InputError(path.string(), "has no times", "Give at least 16 times");
+  if (times.empty())
+    throw InputError(path.string(), "has no times", "Give the times of at least 16 micro-batches");
   return times;
 }
 

@@ -47,7 +47,8 @@ void require_equal_fields(std::span<const FieldSpec> reference, std::size_t refe
           "field '" + field.name + "'",
           "differs between ranks: " + describe_on_rank(reference_rank, one) + ", " +
               describe_on_rank(rank, other),
-          "Provide the same fields, of the same kinds, dtypes and shapes, on every rank that holds samples");
+          "Provide the same fields, of the same kinds, dtypes and shapes, on every rank that supplies "
+          "samples or results");
     }
   }
 }

@@ -95,7 +95,7 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 void AtomicFile::commit() {
   ensure_temporary_name();
   if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot be written");
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot be replaced");
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot be created or replaced");
   temporary_.clear();
 }
 
@@ -138,7 +138,14 @@ AppendOnlyFile::AppendOnlyFile(std::filesystem::path path, std::int64_t kept) : 
   // With O_NONBLOCK, opening a pipe without a reader fails instead of waiting for one.
   descriptor_ =
       ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
-  if (descriptor_ < 0) fail("cannot be opened");
+  if (descriptor_ < 0) {
+    const int failure = errno;
+    std::error_code unknown;
+    const std::filesystem::file_status entry = std::filesystem::symlink_status(path_, unknown);
+    if (std::filesystem::exists(entry) && !std::filesystem::is_regular_file(entry))
+      throw IoError(path_.string(), "exists and is not a regular file", "Move it away");
+    throw system_error(path_.string(), "cannot be opened", failure);
+  }
   struct stat status {};
   const bool is_file = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
   const bool is_cut = is_file && ::ftruncate(descriptor_, static_cast<off_t>(kept)) == 0;

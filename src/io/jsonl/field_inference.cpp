@@ -16,7 +16,6 @@ using simdjson::dom::element;
 using simdjson::dom::element_type;
 
 constexpr const char* one_type_hint = "Write only booleans or only numbers";
-constexpr const char* one_shape_hint = "Give all rows the same shape";
 
 /// Returns a field for a list of `rows` rows: of kind token if this is the sample's number of tokens, or of
 /// kind response_token if it is the number of response tokens. If both fit, the kind is token and `kind_open`
@@ -37,7 +36,7 @@ std::optional<SchemaEntry> list_field(const RolloutLine& rollout, std::int64_t r
                                    std::string hint) {
   line.fail(found + "; the sample has " +
                 format_plain_count(rollout.prompt_tokens + rollout.response_tokens, "token") + ", " +
-                std::to_string(rollout.response_tokens) + " of them in the response",
+                std::to_string(rollout.response_tokens) + " in the response",
             std::move(hint));
 }
 
@@ -69,7 +68,7 @@ std::string describe_non_number(const element& value, const std::string& place =
 /// Throws InputError for a list that contains strings, nulls or objects.
 [[noreturn]] void reject_non_numbers(const JsonLine& line, const std::string& field, const element& value) {
   line.fail(field + " has " + describe_non_number(value) + "; it may contain only numbers or only booleans",
-            "Replace it with a value like the others, or remove the field");
+            "Write only numbers or only booleans, or remove the field from all samples");
 }
 
 /// Throws InputError if a value contains both integers and real numbers, and float32 would round one of the
@@ -106,7 +105,7 @@ Survey survey_numbers(const JsonLine& line, const std::string& field, const elem
 void require_elements(const JsonLine& line, const std::string& field, const Survey& survey) {
   const bool has_rows = survey.dimensions.size() > 1 && survey.dimensions.front() > 0;
   if (has_rows && !survey.dtype)
-    line.fail(field + " has rows without elements", "Put numbers into each row, or remove the field");
+    line.fail(field + " has rows without elements", "Put numbers into each row, or remove the field from all samples");
 }
 
 /// Returns the field for a value whose declared format is text, bytes or rows. Throws InputError if the value
@@ -238,7 +237,10 @@ Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std
   if (name == input_ids_field) return std::set{SkipReason::own_name};
   if (!survey.others.empty() && !survey.dtype) return survey.others;
   if (survey.mixed) line.fail("field '" + name + "' mixes booleans and numbers", one_type_hint);
-  if (survey.ragged) line.fail("field '" + name + "' has rows of different shapes", one_shape_hint);
+  if (survey.ragged) {
+    line.fail("field '" + name + "' has lists of different lengths or depths",
+              "Give all lists at the same depth the same length");
+  }
   require_exact_integers(line, "field '" + name + "'", survey);
   require_elements(line, "field '" + name + "'", survey);
 
@@ -252,8 +254,8 @@ Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std
     if (!field) {
       reject_row_count(
           line, rollout, "field '" + name + "' has " + format_plain_count(rows, "row"),
-          "Give it one row per token or response token, or declare its format with read_as: rows, "
-          "axes or runs");
+          "Give it one row per token or response token, or declare its format with --read-as or fields." +
+              name + ".read_as: rows, axes or runs");
     }
   }
   field->spec.name = name;

@@ -79,7 +79,7 @@ class RowReader {
     if (value.get(text)) fail("is " + text_of(value) + "; it must be a string");
     if (spec_.rule().is_text()) return std::ssize(text);
     const std::optional<std::size_t> bytes = base64_decoded_size(text);
-    if (!bytes) fail("is not valid base64");
+    if (!bytes) fail("is " + text_of(value) + "; it must be base64 with padding (RFC 4648, section 4)");
     return static_cast<std::int64_t>(*bytes);
   }
 

@@ -44,7 +44,7 @@ struct Claim {
   };
   throw InputError(names.where(std::max(first.line, second.line)),
                    "field '" + field + "' " + describe_claim(first) + " and " + describe_claim(second),
-                   "Give every line the same fields, of one kind and shape");
+                   "Give every line the same fields, of one kind, type and shape");
 }
 
 /// Returns the line that determined a property when fields `a` and `b` are merged, given the lines that

@@ -147,7 +147,7 @@ void IndexedDataset::read_counts() {
   const std::int64_t size = index_.size();
   auto left = static_cast<std::uint64_t>(size - indexed_dataset::header_bytes);
   if (sequences > left / (length_bytes + offset_bytes)) {
-    fail("has " + format_plain_count(static_cast<std::int64_t>(sequences), "sequence") +
+    fail("has " + std::to_string(sequences) + (sequences == 1 ? " sequence" : " sequences") +
          byte_position_text(indexed_dataset::sequences_at) + ", which is more than its " +
          std::to_string(size) + " bytes can hold");
   }
@@ -157,7 +157,7 @@ void IndexedDataset::read_counts() {
          "; even an index without documents has one entry");
   }
   if (ends > left / offset_bytes) {
-    fail("has " + std::to_string(ends) + " starts of documents" +
+    fail("has " + std::to_string(ends) + (ends == 1 ? " start of a document" : " starts of documents") +
          byte_position_text(indexed_dataset::documents_at) + ", which is more than its " +
          std::to_string(size) + " bytes can hold after " +
          format_plain_count(static_cast<std::int64_t>(sequences), "sequence"));
@@ -203,7 +203,8 @@ void IndexedDataset::read_lengths() {
     throw InputError(data_.path(),
                      "has " + format_plain_count(data_.size(), "byte") + ", but its index " + index_.path() +
                          " lists " + format_plain_count(tokens, "token") + " of " +
-                         std::string(name_of(dtype_)) + ", which have " + std::to_string(tokens * element),
+                         std::string(name_of(dtype_)) + " (" + format_plain_count(tokens * element, "byte") +
+                         ")",
                      "Check that both files come from the same run");
   }
 }
@@ -215,7 +216,7 @@ void IndexedDataset::check_offsets() const {
   for_each_number(index_, begin, num_sequences(), [&](std::int64_t sequence, std::int64_t offset) {
     if (offset != expected) {
       fail("sequence " + std::to_string(sequence) + " starts at byte " + std::to_string(offset) + " of .bin" +
-           byte_position_text(begin + sequence * offset_bytes) + "; the sequences before it end at " +
+           byte_position_text(begin + sequence * offset_bytes) + "; it must start at byte " +
            std::to_string(expected));
     }
     expected += length(sequence) * element;
@@ -230,11 +231,14 @@ void IndexedDataset::read_documents() {
   for_each_number(index_, begin, num_documents_ + 1, [&](std::int64_t document, std::int64_t start) {
     const bool is_end = document == num_documents_;
     const auto place = [&] {
-      return (is_end ? "the last document ends" : "document " + std::to_string(document) + " starts") +
+      return (is_end ? "the documents end" : "document " + std::to_string(document) + " starts") +
              " at sequence " + std::to_string(start) + byte_position_text(begin + document * offset_bytes);
     };
     if (document == 0 && start != 0) fail(place() + "; the first one must start at 0");
-    if (start < before) fail(place() + ", before the previous one, at " + std::to_string(before));
+    if (start < before) {
+      fail(place() + ", but the " + (is_end ? "last" : "previous") + " document starts at " +
+           std::to_string(before));
+    }
     if (start > num_sequences() || (is_end && start != num_sequences())) {
       fail(place() + "; the number of sequences is " + std::to_string(num_sequences()));
     }

@@ -69,12 +69,12 @@ void IndexedDatasetWriter::add_bytes(std::span<const std::byte> elements) {
     throw InputError(data_path_, name_of_next_sequence() + " has " +
                                      format_plain_count(std::ssize(elements), "byte") +
                                      ", which is not a multiple of " + std::to_string(size_of(dtype_)) +
-                                     ", the size of a " + std::string(name_of(dtype_)));
+                                     ", the size of " + std::string(name_of(dtype_)));
   }
   if (length > longest_sequence) {
     throw InputError(data_path_,
                      name_of_next_sequence() + " has " + std::to_string(length) +
-                         " elements; the format allows " + std::to_string(longest_sequence),
+                         " elements; the format allows at most " + std::to_string(longest_sequence),
                      "Cut it into several sequences");
   }
   append(elements);

@@ -61,7 +61,7 @@ class HeaderReader {
       expected = entry.end;
     }
     if (expected != bytes) {
-      fail("the tensors have " + std::to_string(expected) + " bytes, but the file has " +
+      fail("the tensors have " + format_plain_count(expected, "byte") + ", but the file has " +
            std::to_string(bytes) + " after its header");
     }
   }
@@ -95,14 +95,22 @@ class HeaderReader {
     const std::int64_t bits = read_dtype_name_and_bits(what, parts, entry.dtype);
     entry.shape = read_integers(what + " shape", parts["shape"]);
     const std::vector<std::int64_t> offsets = read_integers(what + " data_offsets", parts["data_offsets"]);
-    if (offsets.size() != 2) fail(what + " data_offsets must be two integers, the start and the end");
+    if (offsets.size() != 2) {
+      fail(what + " data_offsets has " + format_plain_count(std::ssize(offsets), "integer") +
+           "; it must have two, the start and the end");
+    }
     entry.begin = offsets[0];
     entry.end = offsets[1];
     const std::optional<std::int64_t> bytes = safetensors::bytes_of(bits, entry.shape);
-    if (!bytes) fail(what + " shape has too many elements, or elements that do not fill whole bytes");
+    if (!bytes && safetensors::bytes_of(8, entry.shape)) {
+      fail(what + " has the dtype " + entry.dtype + " and a shape whose elements do not fill whole bytes");
+    }
+    if (!bytes) {
+      fail(what + " shape has too many elements; the product of its nonzero dimensions can be at most 2^59");
+    }
     if (entry.end - entry.begin != *bytes) {
-      fail(what + " has data_offsets of " + std::to_string(entry.end - entry.begin) +
-           " bytes; its shape and dtype need " + std::to_string(*bytes));
+      fail(what + " has data_offsets of " + format_plain_count(entry.end - entry.begin, "byte") +
+           "; its shape and dtype need " + std::to_string(*bytes));
     }
     return entry;
   }
@@ -111,7 +119,8 @@ class HeaderReader {
   std::int64_t read_dtype_name_and_bits(const std::string& what, const object& parts,
                                         std::string& name) const {
     std::string_view word;
-    if (parts["dtype"].get(word)) fail(what + " has no dtype");
+    if (parts["dtype"].error()) fail(what + " has no dtype");
+    if (parts["dtype"].get(word)) fail(what + " has a dtype that is not a string");
     name = word;
     if (const std::optional<std::int64_t> bits = safetensors::parse_dtype_bits(word)) return *bits;
     fail(what + " has the dtype " + name + ", which is not a dtype of safetensors");
@@ -120,12 +129,14 @@ class HeaderReader {
   std::vector<std::int64_t> read_integers(const std::string& what,
                                           simdjson::simdjson_result<element> value) const {
     array list;
+    if (value.error()) fail(what + " is missing");
     if (value.get(list)) fail(what + " is not a list");
     std::vector<std::int64_t> integers;
     for (const element item : list) {
       std::int64_t integer = 0;
       if (item.get(integer) || integer < 0) {
-        fail(what + " has an element that is not an integer from 0 to 2^63-1");
+        fail(what + " has " + std::string(simdjson::minify(item)).substr(0, 60) +
+             ", which is not an integer from 0 to 2^63-1");
       }
       integers.push_back(integer);
     }
@@ -146,12 +157,13 @@ SafetensorsLayout read_safetensors_layout(const InputFile& file) {
   }
   file.read({reinterpret_cast<char*>(&header_bytes), sizeof header_bytes}, 0);
   if (header_bytes > safetensors::max_header_bytes) {
-    header.fail("the header has " + std::to_string(header_bytes) + " bytes (at byte 0); at most " +
-                std::to_string(safetensors::max_header_bytes) + " are allowed");
+    header.fail("the first 8 bytes say that the header has " + std::to_string(header_bytes) +
+                " bytes; at most " + std::to_string(safetensors::max_header_bytes) + " are allowed");
   }
   const auto rest = static_cast<std::uint64_t>(file.size()) - sizeof header_bytes;
   if (header_bytes > rest) {
-    header.fail("the header has " + std::to_string(header_bytes) + " bytes, but the file has " +
+    header.fail("the header has " + format_plain_count(static_cast<std::int64_t>(header_bytes), "byte") +
+                ", but the file has " +
                 std::to_string(rest) + " after its length");
   }
   std::string text(header_bytes, '\0');

@@ -1,6 +1,8 @@
 #include "io/safetensors/tensor_file.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -115,8 +117,10 @@ std::vector<std::int64_t> TensorFile::read_integers(std::size_t tensor, RowRange
     for (std::size_t i = 0; i < count; ++i) {
       std::memcpy(&element, elements.data() + i * sizeof element, sizeof element);
       if (std::trunc(element) != element || std::abs(element) > largest_whole_real) {
-        throw InputError(path(), "tensor '" + tensors_[tensor].name + "' holds " + std::to_string(element) +
-                                     "; it must hold whole numbers from -16777216 to 16777216");
+        std::array<char, 32> digits;
+        const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), element).ptr;
+        fail(tensor, rows.begin * row_elements(tensors_[tensor]) + static_cast<std::int64_t>(i),
+             std::string(digits.data(), end) + "; it must be a whole number from -16777216 to 16777216");
       }
       integers[i] = static_cast<std::int64_t>(element);
     }

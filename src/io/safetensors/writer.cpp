@@ -43,9 +43,12 @@ std::int64_t validate_and_count_bytes(const TensorStream& tensor) {
     throw InputError(describe_tensor(tensor.name), "has a name that is reserved for the metadata",
                      "Rename the tensor");
   const std::optional<std::int64_t> bytes = safetensors::bytes_of(tensor.dtype, tensor.shape);
-  if (!bytes)
+  if (!bytes) {
+    const bool is_negative = std::ranges::any_of(tensor.shape, [](std::int64_t size) { return size < 0; });
     throw InputError(describe_tensor(tensor.name),
-                     text_of(tensor.shape) + " has a negative dimension or too many elements");
+                     text_of(tensor.shape) + (is_negative ? " has a negative dimension"
+                                                          : " has too many elements for 2^63 - 1 bytes"));
+  }
   return *bytes;
 }
 
@@ -89,7 +92,7 @@ std::string make_header_bytes(std::span<const TensorStream* const> order,
   const std::string header = pad_header_text(header_of(order, metadata));
   if (header.size() > safetensors::max_header_bytes) {
     throw InputError(what,
-                     "needs a header of " + std::to_string(header.size()) + " bytes; safetensors allow " +
+                     "needs a header of " + std::to_string(header.size()) + " bytes; a safetensors file allows at most " +
                          std::to_string(safetensors::max_header_bytes),
                      "Write fewer tensors to one file, or use shorter names and metadata");
   }

@@ -319,7 +319,9 @@ void require_valid_total(std::span<const FileLengths> rows, const std::string& p
 void read_table(const InputFile& file, Table& table) {
   const std::string ending = std::filesystem::path(file.path()).extension().string();
   if (ending != ".csv" && ending != ".jsonl") {
-    throw InputError(file.path(), "ends in " + quote(ending) + "; a length table is a .csv or a .jsonl file",
+    throw InputError(file.path(),
+                     (ending.empty() ? "has no file name extension" : "ends in " + quote(ending)) +
+                         "; a length table is a .csv or a .jsonl file",
                      "Rename the file, or convert it");
   }
   const std::vector<LineRef> lines = scan_lines(file).lines;

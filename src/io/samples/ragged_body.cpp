@@ -48,9 +48,12 @@ void require_unreserved_name(const FieldSpec& spec) {
   const auto is_reserved = [](std::string_view name) {
     return std::ranges::find(tensor_names::reserved, name) != tensor_names::reserved.end();
   };
-  if (!is_reserved(spec.name) && !(is_counted(spec.kind) && is_reserved(offsets_name(spec.name)))) return;
-  throw InputError("field '" + spec.name + "'", "has a name that is reserved in tensors of samples",
-                   "Rename the field, or send the samples as JSON Lines");
+  const std::string offsets = is_counted(spec.kind) ? offsets_name(spec.name) : std::string();
+  if (!is_reserved(spec.name) && !is_reserved(offsets)) return;
+  throw InputError("field '" + spec.name + "'",
+                   is_reserved(spec.name) ? "has a name that is reserved in tensors of samples"
+                                          : "needs a tensor '" + offsets + "', whose name is reserved",
+                   "Rename the field in the source");
 }
 
 void add_lengths(const RaggedBatch& batch, std::span<const SampleShape> samples, std::int64_t first,

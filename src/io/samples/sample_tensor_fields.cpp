@@ -78,8 +78,10 @@ void SampleTensors::add_field(std::size_t tensor) {
   }
   if (kinds.empty() && is_padded() && stored.shape.size() > 1 && stored.rows() == num_samples_) {
     fail(tensor,
-         "must have the " + std::to_string(width_) + " columns of '" + at(tokens_).name + "', " +
-             std::to_string(width_ - 1) + " columns, or as many columns as the responses",
+         "must have as many columns as '" + at(tokens_).name + "' (" + std::to_string(width_) +
+             (response_width_
+                  ? "), one fewer, or as many as the responses (" + std::to_string(*response_width_) + ")"
+                  : std::string(") or one fewer")),
          "If it is a vector for each sample, declare it in the metadata " +
              std::string(tensor_names::field_kinds) + R"(: {")" + stored.name + R"(": "sample"})");
   }
@@ -148,12 +150,15 @@ bool SampleTensors::is_offsets_of_field(std::size_t tensor) const {
 /// Returns the rows of each sample in a tensor, according to its offsets. Throws InputError for invalid
 /// offsets.
 SampleRows SampleTensors::sample_rows_from_offsets(std::size_t offsets, std::size_t tensor) const {
-  SampleRows rows;
-  try {
-    rows = SampleRows::from_offsets(file_->read_integers(offsets, {0, num_samples_ + 1}));
-  } catch (const InputError&) {
-    fail(offsets, "decreases, or does not begin at 0");
+  std::vector<std::int64_t> bounds = file_->read_integers(offsets, {0, num_samples_ + 1});
+  if (bounds.front() != 0)
+    fail(offsets, "begins at " + std::to_string(bounds.front()) + "; it must begin at 0");
+  const auto fall = std::ranges::adjacent_find(bounds, std::ranges::greater());
+  if (fall != bounds.end()) {
+    fail(offsets, "decreases from " + std::to_string(fall[0]) + " to " + std::to_string(fall[1]) +
+                      " at element " + std::to_string(fall - bounds.begin() + 1));
   }
+  SampleRows rows = SampleRows::from_offsets(std::move(bounds));
   if (rows.rows() != at(tensor).rows()) {
     fail(offsets, "ends at " + std::to_string(rows.rows()) + "; '" + at(tensor).name + "' has " +
                       format_plain_count(at(tensor).rows(), "row"));

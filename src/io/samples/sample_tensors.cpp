@@ -76,6 +76,8 @@ std::vector<TensorSample> SampleTensors::ragged_lengths(RowRange samples) const 
                             " at element " + std::to_string(part.begin + i + 1));
       }
       const std::int64_t prompt = prompts.empty() ? 0 : prompts[at];
+      if (prompt < 0 && prompt_offsets_)
+        fail(*prompt_offsets_, "decreases at element " + std::to_string(part.begin + i + 1));
       if (prompt < 0 || prompt > end - first) {
         fail(prompt_lengths_ ? *prompt_lengths_ : *prompt_offsets_,
              "says that the prompt of sample " + std::to_string(part.begin + i) + " has " +
@@ -87,7 +89,8 @@ std::vector<TensorSample> SampleTensors::ragged_lengths(RowRange samples) const 
     const std::int64_t last = offsets.back();
     const std::int64_t tokens = at(tokens_).rows();
     if (last > tokens || (part.end == num_samples_ && last != tokens)) {
-      fail(*offsets_, "ends at " + std::to_string(last) + " in element " + std::to_string(part.end) + "; '" +
+      fail(*offsets_, (part.end == num_samples_ ? "ends at " : "reaches ") + std::to_string(last) +
+                          " in element " + std::to_string(part.end) + "; '" +
                           at(tokens_).name + "' has " + format_plain_count(tokens, "row"));
     }
   }
@@ -135,6 +138,8 @@ std::vector<TensorSample> SampleTensors::padded_lengths(RowRange samples) const 
       }
       if (!prompts.empty()) {
         const std::int64_t prompt = prompts[static_cast<std::size_t>(i)];
+        if (prompt < 0 && prompt_offsets_)
+          fail(*prompt_offsets_, "decreases at element " + std::to_string(part.begin + i + 1));
         if (prompt < 0 || prompt > tokens || (response_width_ && prompt != tokens - response)) {
           fail(prompt_lengths_ ? *prompt_lengths_ : *prompt_offsets_,
                "says that the prompt of sample " + std::to_string(part.begin + i) + " has " +
@@ -165,7 +170,8 @@ Uid SampleTensors::uid_of(std::int64_t sample) const {
   file_->read_rows(*uid_, bytes, std::as_writable_bytes(std::span(text)));
   if (const std::size_t valid = utf8_prefix_length(text); valid < text.size())
     fail(*uid_,
-         "of sample " + std::to_string(sample) + " is not valid UTF-8 at byte " + std::to_string(valid));
+         "has a uid of sample " + std::to_string(sample) + " that is not valid UTF-8 at byte " +
+             std::to_string(valid));
   return text;
 }
 
@@ -294,7 +300,7 @@ void SampleTensors::fail(std::size_t tensor, const std::string& message, const s
 SampleTensors::SampleTensors(std::unique_ptr<const TensorFile> file) : file_(std::move(file)) {
   if (file_->find("cu_seqlens_padded"))
     fail("is a micro-batch of a dump",
-         "Read the whole dump: source.kind dump, with the folder as source.path");
+         "Read the whole dump: give its folder, in a configuration with source.kind: dump");
   const std::optional<std::size_t> tokens = find_either(input_ids_field, tensor_names::tokens);
   if (!tokens)
     fail("has neither input_ids nor tokens", "Store the tokens as integers under one of these names");
@@ -318,7 +324,7 @@ std::optional<std::size_t> SampleTensors::find_either(std::string_view first, st
   const auto a = file_->find(first);
   const auto b = file_->find(second);
   if (a && b) {
-    fail("has both '" + std::string(first) + "' and '" + std::string(second) + "', which mean the same thing",
+    fail("has both '" + std::string(first) + "' and '" + std::string(second) + "', which serve the same purpose",
          "Leave one of them out, or give it another name");
   }
   return a ? a : b;
@@ -419,8 +425,8 @@ void SampleTensors::find_response_width() {
     const std::int64_t rest = width_ - *prompts;
     if (response_width_ && *response_width_ != rest) {
       fail("has prompts of " + format_plain_count(*prompts, "column") + " and responses of " +
-           std::to_string(*response_width_) + ", which do not add up to the " + std::to_string(width_) +
-           " columns of '" + at(tokens_).name + "'");
+           std::to_string(*response_width_) + ", which do not add up to the " +
+           format_plain_count(width_, "column") + " of '" + at(tokens_).name + "'");
     }
     response_width_ = rest;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -53,7 +54,8 @@ void require_lossless_json(const Column& column, const std::filesystem::path& pa
   for (const double value : column.values<double>()) {
     if (!std::isfinite(value) || static_cast<double>(static_cast<float>(value)) == value) continue;
     reject(path,
-           "cannot hold " + field + ": " + std::to_string(value) + " of float64 is read back as float32",
+           "cannot hold " + field + " of float64: its value " + nlohmann::json(value).dump() +
+               " would be rounded to float32 when it is read",
            spec.name);
   }
 }
@@ -195,12 +197,12 @@ class TableWriter : public SampleWriter {
     std::string why;
     if (has_texts_.value_or(is_text) != is_text) {
       why = "cannot hold the uid" + of_sample + ", which is " + (is_text ? "a string" : "an integer") +
-            ": other uids are " + (is_text ? "integers" : "texts");
+            ": other uids are " + (is_text ? "integers" : "strings");
     } else if (is_text && (text->empty() || text->find_first_of("\r\n") != std::string::npos ||
                            std::string_view(" \t").find(text->front()) != std::string_view::npos ||
                            std::string_view(" \t").find(text->back()) != std::string_view::npos)) {
       why = "cannot hold the uid" + of_sample +
-            ": it is empty, has several lines, or begins or ends with a space";
+            ": it is empty, has several lines, or begins or ends with white space";
     }
     if (!why.empty() && !dropped_.contains("all")) reject(path_, why, group_word);
     if (!why.empty()) return {};

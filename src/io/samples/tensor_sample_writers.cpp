@@ -189,7 +189,9 @@ class RaggedWriter : public SampleWriter {
     const bool has_own_name = is_own(spec.name) || (is_counted(spec.kind) && is_own(offsets_name(spec.name)));
     if (!has_own_name) return true;
     if (dropped_.contains("all")) return false;
-    throw InputError(path_.string(), "cannot hold field '" + spec.name + "', whose name is reserved there",
+    throw InputError(path_.string(),
+                     "cannot hold field '" + spec.name + "': the name '" +
+                         (is_own(spec.name) ? spec.name : offsets_name(spec.name)) + "' is reserved there",
                      "Write it in another format, or leave it out: --drop " + spec.name);
   }
 

@@ -22,7 +22,8 @@ using Json = nlohmann::ordered_json;
 constexpr mode_t for_all = 0666;
 
 [[noreturn]] void fail(const fs::path& path, int code) {
-  throw IoError(path.string(), "cannot be written: " + std::generic_category().message(code));
+  throw IoError(path.string(), "cannot be written: " + std::generic_category().message(code),
+                "Give a folder in which this process can write files");
 }
 
 struct flock whole_file_lock() {

@@ -117,7 +117,7 @@ std::optional<RunMarker> read_run_marker(const std::filesystem::path& folder) {
     throw InputError(path.string(), "is not a regular file", hint_for_marker);
   std::ifstream file(path);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) throw IoError(path.string(), "cannot be read");
+  if (!file) throw IoError(path.string(), "cannot be read", "Check its permissions");
   try {
     return marker_of(Json::parse(text));
   } catch (const Json::exception& error) {

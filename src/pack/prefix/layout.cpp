@@ -46,7 +46,8 @@ void require_min_prefix_length(const PrefixGroups& groups, std::int64_t needed) 
     throw InputError("include_prefix_last",
                      "is " + std::to_string(needed) + ", but the prefix of group " + std::to_string(g) +
                          " has only " + format_plain_count(groups.prefix(g), "token"),
-                     "Use at most the length of the shortest prefix, or pad short prefixes");
+                     "Use at most the length of the shortest prefix, or allow padding in its place "
+                     "(short_prefix=\"pad\" in Python, pad_short in C)");
   }
 }
 

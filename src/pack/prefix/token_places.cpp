@@ -30,6 +30,10 @@ void require_inside(TokenRun run, PaddedShape shape) {
   const bool inside = run.row >= 0 && run.row < shape.batch && run.column >= 0 && run.size >= 0 &&
                       run.column <= shape.width && run.size <= shape.width - run.column;
   if (inside) return;
+  if (run.size < 0) {
+    throw InputError("padded row " + std::to_string(run.row),
+                     "has " + std::to_string(run.size) + " tokens; a length cannot be negative");
+  }
   throw InputError("padded row " + std::to_string(run.row),
                    "a run of " + format_plain_count(run.size, "token") + " starting at column " +
                        std::to_string(run.column) + " does not fit into a shape of " + text_of(shape));

@@ -139,6 +139,11 @@ PrefixTree::PrefixTree(std::span<const TreeNode> segments, std::vector<std::int6
   segments_.reserve(segments.size());
   for (const TreeNode node : segments) {
     close_down_to(node.parent);
+    if (segments_.empty() && node.parent != -1) {
+      throw InputError(name_of_segment(0),
+                       "its parent is " + std::to_string(node.parent) +
+                           "; the first segment is a root, so its parent must be -1");
+    }
     if (open.empty() && node.parent != -1) {
       throw InputError(name_of_segment(segments_.size()),
                        "its parent " + std::to_string(node.parent) +

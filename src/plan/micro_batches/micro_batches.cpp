@@ -103,7 +103,7 @@ void require_within_cap(const LengthTable& table, const PlanSettings& settings) 
   const std::int64_t length = above->shape.length();
   plan_checks::throw_above_cap(
       above->shape.id, {length, align_up(length, alignment), alignment, settings.micro_batch.max_tokens},
-      "micro_batch.max_tokens (or micro_batch.max_tokens_per_rank times cp)");
+      "micro_batch.max_tokens (or micro_batch.max_tokens_per_rank times mesh.cp)");
 }
 
 // Trees are split only between samples, so every root-to-leaf path of a part is a whole sample. Pad rows do

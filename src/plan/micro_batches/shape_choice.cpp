@@ -270,7 +270,7 @@ std::vector<PackedShape> initial_shapes(std::span<const PlanSettings> passes) {
     if (pass.micro_batch.shapes != passes.front().micro_batch.shapes) {
       throw ConfigError("micro_batch.shapes",
                         "differs between profiles, but the passes of a step share their shapes",
-                        "Set it once, in the job's micro_batch");
+                        "Set it only in the section micro_batch, not in profiles");
     }
     if (!pass.micro_batch.shapes) continue;
     for (const int size : pass.group_sizes()) shapes.push_back(largest_shape(pass, size));
@@ -284,7 +284,8 @@ std::vector<PackedShape> initial_shapes(std::span<const PlanSettings> passes) {
           format_plain_count(std::ssize(shapes), "shape") +
           " are required: one for each profile with its own cap, alignment or max_samples, and for each size "
           "of context-parallel groups",
-      "Raise it, give all profiles the same cap, alignment and max_samples, or lower mesh.max_cp");
+      "Raise it, give all profiles the same cap, alignment and max_samples, or, with mesh.cp: flexible, "
+      "lower mesh.max_cp");
 }
 
 PackedShape smallest_fitting_shape(const PackedShape& needed, std::span<const PackedShape> shapes,

@@ -49,9 +49,9 @@ void require_valid_input(const Partition& parts, const PlacementInput& input) {
   const std::int64_t total = plan_checks::total_of(input.bytes);
   if (total >= most) {
     throw InputError("bytes",
-                     "there are " + std::to_string(total) + ", which times own_weight, " +
+                     "are " + std::to_string(total) + " in total; multiplied by own_weight, " +
                          std::to_string(input.own_weight) + ", and the number of parts, " +
-                         std::to_string(parts.size()) + ", exceeds the limit of 2^62",
+                         std::to_string(parts.size()) + ", they reach the limit of 2^62",
                      "Use a larger unit, which makes the numbers smaller");
   }
 }

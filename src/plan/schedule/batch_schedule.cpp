@@ -97,10 +97,10 @@ BatchSchedule::BatchSchedule(std::vector<ScheduledSource> sources, const Schedul
   require_at_least(1, settings.epochs, "batch.epochs");
   draws_ = count_draws(sources);
   if (steps_per_epoch() == 0) {
-    throw InputError("source",
-                     "has " + format_plain_count(draws_, "sample") + ", fewer than batch.global_batch " +
-                         std::to_string(settings.global_batch) + ", so batch.drop_last leaves no step",
-                     "Lower batch.global_batch or set batch.drop_last: false");
+    throw InputError("batch.drop_last",
+                     "leaves no step: an epoch has " + format_plain_count(draws_, "sample") +
+                         ", fewer than batch.global_batch, " + std::to_string(settings.global_batch),
+                     "Lower batch.global_batch, or set batch.drop_last: false");
   }
   if (settings.epochs > std::numeric_limits<std::int64_t>::max() / steps_per_epoch()) {
     throw ConfigError("batch.epochs",

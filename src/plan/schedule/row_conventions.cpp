@@ -55,7 +55,7 @@ void require_valid_convention(const FieldSpec& spec, std::optional<RowConvention
   throw InputError(where,
                    "is of kind " + std::string(name_of(spec.kind)) + ", but fields." + spec.name +
                        ".at: " + std::string(name_of(*at)) + " needs kind " + std::string(name_of(needed)),
-                   "Provide it in that form, or change fields." + spec.name + ".at");
+                   "Provide it in that form, or change or remove fields." + spec.name + ".at");
 }
 
 /// Returns the row, in a field with one row per token, that predicts the sample's response token `index`; -1

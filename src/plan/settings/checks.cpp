@@ -53,7 +53,7 @@ void require_lengths_fit(std::span<const std::int64_t> lengths, std::int64_t ali
     const std::int64_t aligned = align_up(lengths[i], alignment);
     if (aligned > cap)
       throw_above_cap(SampleId{static_cast<std::int64_t>(i)}, {lengths[i], aligned, alignment, cap},
-                      "max_tokens");
+                      "the cap");
   }
 }
 

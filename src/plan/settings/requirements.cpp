@@ -69,12 +69,13 @@ constexpr Need own_values{"field.share", "none", "values that samples do not sha
 // Features that need or exclude other settings. With default settings, none of them is used.
 
 constexpr Feature max_cp{"mesh.max_cp", "", "mesh.max_cp: auto", [](C c) { return c.has_max_group_size; }};
-constexpr Feature flexible{"mesh.cp", "flexible", "mesh.cp: a number", [](C c) { return c.flexible_cp; }};
+constexpr Feature flexible{"mesh.cp", "flexible", "mesh.cp to a number", [](C c) { return c.flexible_cp; }};
 constexpr Feature flexible_counts{
-    "mesh.cp", "flexible with mesh.pp, micro_batch.min_count or multiple_of above 1", "mesh.cp: a number",
+    "mesh.cp", "flexible with mesh.pp, micro_batch.min_count or micro_batch.multiple_of above 1",
+    "mesh.cp to a number",
     [](C c) { return c.flexible_cp && (c.pp > 1 || c.micro_batch.min_count > 1 || c.count_multiple > 1); }};
 constexpr Feature flexible_meeting{
-    "mesh.cp", "flexible with balance.meet: micro-batch", "mesh.cp: a number",
+    "mesh.cp", "flexible with balance.meet: micro-batch", "mesh.cp to a number",
     [](C c) { return c.flexible_cp && c.balance.meet == SyncPoint::micro_batch; }};
 constexpr Feature grid{"balance.strategy", "grid", "balance.strategy: hierarchical",
                        [](C c) { return c.balance.strategy == Strategy::grid && !c.flexible_cp; }};
@@ -104,7 +105,7 @@ constexpr Feature cost_of_field{"balance.cost", ".field", "balance.cost: tokens"
                                 [](C c) { return c.balance.cost_field.has_value(); }};
 constexpr Feature max_rows{"micro_batch.max_rows", "", "micro_batch.max_rows: null",
                            [](C c) { return !c.micro_batch.max_rows.empty(); }};
-constexpr Feature measured{"balance.cost", "measured", "another cost",
+constexpr Feature measured{"balance.cost", "measured", "balance.cost to another cost",
                            [](C c) { return c.balance.measured.has_value(); }};
 constexpr Feature packing{"micro_batch.packing", "", "micro_batch.packing: auto",
                           [](C c) { return c.micro_batch.packing.has_value(); }};
@@ -112,7 +113,7 @@ constexpr Feature fastest{"micro_batch.count", "fastest", "micro_batch.count: fe
                           [](C c) { return c.micro_batch.count == CountRule::fastest; }};
 constexpr Feature free_counts{"micro_batch.equal_counts", "auto", "micro_batch.equal_counts: always",
                               [](C c) { return c.micro_batch.equal_counts == EqualCounts::automatic; }};
-constexpr Feature schedule{"micro_batch.order", "schedule", "another order",
+constexpr Feature schedule{"micro_batch.order", "schedule", "micro_batch.order to another order",
                            [](C c) { return c.micro_batch.order == MicroBatchOrder::schedule; }};
 constexpr Feature shapes{"micro_batch.shapes", "", "micro_batch.shapes: null",
                          [](C c) { return c.micro_batch.shapes.has_value(); }};
@@ -124,11 +125,11 @@ constexpr Feature dfs{"prefix.schedule", "dfs", "prefix.schedule: packed",
                       [](C c) { return c.schedule == SegmentSchedule::depth_first; }};
 constexpr Feature kept_cap{"prefix.max_kept_tokens", "", "prefix.max_kept_tokens: null",
                            [](C c) { return c.caps_kept_tokens; }};
-constexpr Feature mindspeed_loss{"loss.aggregation", "mindspeed-rl", "another aggregation",
+constexpr Feature mindspeed_loss{"loss.aggregation", "mindspeed-rl", "loss.aggregation to another value",
                                  [](C c) { return c.loss == LossAggregation::mindspeed_rl; }};
 constexpr Feature delay{"batch.delay_outliers", "", "batch.delay_outliers: 0",
                         [](C c) { return c.delay.is_on(); }};
-constexpr Feature arrivals{"source.kind", "stream", "another source",
+constexpr Feature arrivals{"source.kind", "stream", "source.kind to another value",
                            [](C c) { return c.are_samples_awaited; }};
 constexpr Feature stage{"field.stage", "first or all", "field.stage: last",
                         [](C c) { return c.field.stage != FieldStages::last; }};
@@ -149,14 +150,15 @@ constexpr Requirement table[] = {
     {flexible_meeting, meeting,
      "otherwise ranks have different numbers of micro-batches, and some would wait forever"},
 
-    {free_counts, known_meeting, "ranks that meet at every micro-batch hang if their numbers differ"},
+    {free_counts, known_meeting,
+     "ranks that meet at every micro-batch hang if their numbers of micro-batches differ"},
 
     {path_cap, shared,
      "samples that do not share prefixes are not paths of a tree, and batch.max_length limits them"},
 
     {dfs, shared, "separate samples are run one after another without a schedule"},
     {dfs, meeting_once,
-     "DP ranks have different numbers of segments, and some that meet in every pass would wait forever"},
+     "DP ranks have different numbers of segments, so ranks that meet in every pass would wait forever"},
     {dfs, one_stage, "segments of a path wait for each other, so stages of a pipeline would be idle"},
     {dfs, nothing_ahead,
      "a module that predicts further ahead would need the keys and values of each of its depths"},
@@ -213,13 +215,13 @@ constexpr Exclusion exclusion_table[] = {
     {encoder, foreign_to_encoders, "encoder and model work are balanced together by a separate algorithm"},
     {fastest,
      {&packing, 1},
-     "it balances the micro-batches of each count that it tries, and those of a named packing are not "
+     "fastest balances the micro-batches of each count that it tries, but those of a named packing are not "
      "balanced"},
-    {fastest, {&free_counts, 1}, "it compares numbers of micro-batches that are equal on all ranks"},
+    {fastest, {&free_counts, 1}, "fastest compares numbers of micro-batches that are equal on all ranks"},
     {shapes, {&sharing, 1}, "the number of segments of shared prefixes has no bound"},
     {whole_samples, foreign_to_whole_samples, "whole samples have neither pad rows nor shared rows"},
     {delay, foreign_to_delay,
-     "balancing then depends on rows of a field, which are not known before a step is read"},
+     "balancing then depends on a field of the samples, which is not known before a step is read"},
     {delay,
      {&sharing, 1},
      "steps are arranged by lengths alone, before samples are read, which would separate samples that share "
@@ -227,8 +229,8 @@ constexpr Exclusion exclusion_table[] = {
      "prefix"},
     {delay,
      {&measured, 1},
-     "steps are arranged by cost, and a measured cost differs from run to run, and so would the samples of a "
-     "step"},
+     "steps are arranged by cost, and a measured cost differs from run to run, so the samples of a step "
+     "would also differ"},
     {delay,
      {&flexible, 1},
      "with groups of different sizes, a long sample gets a larger group, so no DP rank waits for it"},

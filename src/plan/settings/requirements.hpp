@@ -54,7 +54,8 @@ struct Choices {
 struct Feature {
   std::string_view key;    ///< key of the setting, such as "balance.strategy"
   std::string_view value;  ///< value, such as "grid", or nested key, such as ".encoder"; empty for any value
-  std::string_view instead;  ///< remedy: a setting such as "balance.strategy: hierarchical", or "remove KEY"
+  /// Remedy: a setting such as "balance.strategy: hierarchical", "KEY to another value", or "remove KEY".
+  std::string_view instead;
   bool (*is_used)(const Choices& choices);
 };
 

@@ -61,24 +61,24 @@ void require_bounded_forced_count(const PlanSettings& settings) {
   throw ConfigError(mini_batches > of_mini_batch ? "batch.mini_batches"
                     : by_multiple                ? "micro_batch.multiple_of"
                                                  : "micro_batch.min_count",
-                    "requires every DP rank to make " + format_grouped(mini_batches) + " x " +
-                        format_grouped(of_mini_batch) +
+                    "requires every DP rank to make " + std::to_string(mini_batches) + " x " +
+                        std::to_string(of_mini_batch) +
                         " micro-batches per step, no matter how few samples it has; at most " +
-                        format_grouped(most) + " are possible",
+                        std::to_string(most) + " are possible",
                     "Lower batch.mini_batches, micro_batch.min_count or micro_batch.multiple_of");
 }
 
-/// Returns the least common multiple of two numbers >= 1. Throws ConfigError if it is above the maximum
-/// alignment.
-std::int64_t common_multiple(std::int64_t left, std::int64_t right) {
+/// Returns the least common multiple of two numbers >= 1. Throws ConfigError about `key` if it is above the
+/// maximum alignment.
+std::int64_t common_multiple(std::int64_t left, std::int64_t right, const char* key) {
   const std::int64_t factor = left / std::gcd(left, right);
   if (factor <= max_alignment / right) return factor * right;
   throw ConfigError(
-      "pack.align_lcm",
+      key,
       "the least common multiple of " + std::to_string(left) + " and " + std::to_string(right) +
           ", to which sequences would be aligned, is above " + std::to_string(max_alignment),
-      "Choose pack.align, pack.align_lcm and, for padded micro-batches, micro_batch.length_round "
-      "with more factors in common");
+      "For pack.align, pack.align_lcm and, if micro-batches are padded, micro_batch.length_round, choose "
+      "smaller numbers or numbers with more factors in common");
 }
 
 }  // namespace
@@ -86,16 +86,18 @@ std::int64_t common_multiple(std::int64_t left, std::int64_t right) {
 std::int64_t PlanSettings::alignment(int group_size) const {
   const CpGroup group{group_size, cp.layout};
   require_at_least(1, align_lcm, "pack.align_lcm");
-  const std::int64_t rounding = common_multiple(align_lcm, strategy_of(*this).length_multiple(*this));
+  const std::int64_t rounding =
+      common_multiple(align_lcm, strategy_of(*this).length_multiple(*this), "pack.align_lcm");
   if (!align) return sequence_alignment(tp, group, rounding);
-  if (*align < 1 || *align % group.chunks() != 0) {
+  require_at_least(1, *align, "pack.align");
+  if (*align % group.chunks() != 0) {
     throw ConfigError("pack.align",
-                      "is " + std::to_string(*align) + ", which is not a positive multiple of the " +
-                          format_plain_count(group.chunks(), "chunk") +
-                          " that context parallelism cuts a sequence into",
-                      "Use a positive multiple of " + std::to_string(group.chunks()) + ", or auto");
+                      "is " + std::to_string(*align) + ", which is not a multiple of " +
+                          std::to_string(group.chunks()) +
+                          ", the number of chunks into which context parallelism cuts a sequence",
+                      "Use a multiple of " + std::to_string(group.chunks()) + ", or auto");
   }
-  return common_multiple(*align, rounding);
+  return common_multiple(*align, rounding, align_lcm > 1 ? "pack.align_lcm" : "pack.align");
 }
 
 std::vector<int> ContextGroupSettings::group_sizes() const {
@@ -199,13 +201,17 @@ void PlanSettings::validate() const {
         "pack.align_lcm)");
   for (const int group : {cp.size, largest_group()}) {
     if (cap(group) >= alignment(group)) continue;
+    const bool is_flexible = planning.has_flexible_groups();
     throw ConfigError(
-        planning.has_flexible_groups() ? "micro_batch.max_tokens_per_rank" : "micro_batch.max_tokens",
+        is_flexible ? "micro_batch.max_tokens_per_rank" : "micro_batch.max_tokens",
         "the cap of " + format_plain_count(cap(group), "token") +
             " is below the alignment of one sequence, " + format_plain_count(alignment(group), "token") +
-            (planning.has_flexible_groups() ? ", in a CP group of " + format_plain_count(group, "rank") : ""),
-        "Raise the cap or lower tp, cp, pack.align, pack.align_lcm or, for padded micro-batches, "
-        "micro_batch.length_round");
+            (is_flexible ? ", in a CP group of " + format_plain_count(group, "rank") : ""),
+        !is_flexible ? "Raise it (or micro_batch.max_tokens_per_rank, if that is set), or lower pack.align "
+                       "(if it is auto, lower mesh.tp or mesh.cp), pack.align_lcm or, if micro-batches are "
+                       "padded, micro_batch.length_round"
+        : group > 1 ? "Raise it, or lower mesh.tp, mesh.max_cp or pack.align_lcm"
+                    : "Raise it, or lower mesh.tp or pack.align_lcm");
   }
 }
 

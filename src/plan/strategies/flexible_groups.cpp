@@ -238,9 +238,16 @@ void FlexibleItems::add(const PackUnits& units, UnitId at, const BalanceSettings
 
 void FlexibleStrategy::require_valid(const PlanSettings& settings) const {
   plan_checks::require_at_least(1, settings.largest_group(), "mesh.max_cp");
-  plan_checks::require_at_most(settings.dp, settings.largest_group(), "mesh.max_cp");
+  if (settings.largest_group() > settings.dp)
+    throw ConfigError("mesh.max_cp",
+                      "is " + std::to_string(settings.largest_group()) + "; it must be at most " +
+                          std::to_string(settings.dp) + ", the number of DP ranks",
+                      "Lower it, or use more ranks");
   if (settings.cp.size != 1)
-    throw ConfigError("mesh.cp", "is flexible, so the mesh itself must have cp 1", "Set the size of cp to 1");
+    throw ConfigError("mesh.cp",
+                      "is flexible, so the mesh must have cp 1, but it has cp " +
+                          std::to_string(settings.cp.size),
+                      "Create the mesh with cp 1");
 }
 
 void FlexibleStrategy::require_samples_fit(const LengthTable& table, const PlanSettings& settings) const {

@@ -68,7 +68,8 @@ void require_padded_work_fits(const LengthTable& table, const PlanSettings& sett
   throw LimitError("balance.cost",
                    format_plain_count(table.size(), "sample") + " padded to " +
                        format_plain_count(padded, "token") + " can cost 2^62 or more",
-                   "Divide both coefficients by the same number, since only their ratio matters");
+                   "Divide the coefficients of balance.cost and, if it is set, balance.overhead by the same "
+                   "number, or use fewer or shorter samples per step");
 }
 
 }  // namespace

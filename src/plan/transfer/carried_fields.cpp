@@ -33,10 +33,14 @@ void require_valid(const LayerMap& map, const std::string& where, int pp, int vp
                       "Give one list for each virtual stage");
   }
   for (std::size_t stage = 0; stage < map.stages.size(); ++stage) {
-    const std::vector<std::int64_t>& layers = map.stages[stage];
-    if (std::set(layers.begin(), layers.end()).size() == layers.size()) continue;
-    throw ConfigError(where, "lists a layer twice for stage " + std::to_string(stage),
-                      "Name each layer once");
+    std::vector<std::int64_t> layers = map.stages[stage];
+    std::ranges::sort(layers);
+    const auto twice = std::ranges::adjacent_find(layers);
+    if (twice == layers.end()) continue;
+    throw ConfigError(where,
+                      "lists layer " + std::to_string(*twice) + " more than once for stage " +
+                          std::to_string(stage),
+                      "Name each layer of a stage once");
   }
 }
 
@@ -69,7 +73,7 @@ void require_all_named(const LayerMap& map, std::int64_t layers, const std::stri
   std::set<std::int64_t> named;
   for (const std::vector<std::int64_t>& stage : map.stages) named.insert(stage.begin(), stage.end());
   const std::string has =
-      "has " + format_plain_count(layers, "layer") + ", but its key layers, a list per stage, ";
+      "has " + format_plain_count(layers, "layer") + ", but the list in its key layers ";
   if (!named.empty() && *named.rbegin() >= layers)
     throw InputError(where, has + "contains layer " + std::to_string(*named.rbegin()),
                      "Number layers from 0 to " + std::to_string(layers - 1));
@@ -99,7 +103,8 @@ DType transfer_type_of(const FieldSpec& spec, const FieldSettings& settings, con
     throw InputError(
         "field '" + spec.name + "'",
         "has elements of " + std::string(name_of(spec.dtype)) + ", but only integers can be narrowed",
-        "Set fields." + spec.name + ".wire_dtype: original");
+        "Set fields." + spec.name + ".wire_dtype: original" +
+            (settings.dtype == FieldWidth::narrow ? " and fields." + spec.name + ".dtype: original" : ""));
   }
   if (!is_sent_narrow(settings, ways.sends_messages)) return spec.dtype;
   const auto range = ways.ranges.find(spec.name);
@@ -139,7 +144,8 @@ void require_route_field(const FieldSpec& spec, std::int64_t experts) {
         hint);
   };
   if (!spec.rule().is_per_token()) reject("is of kind " + std::string(name_of(spec.kind)) + ", not token");
-  if (!is_integer(spec.dtype)) reject("has elements of " + std::string(name_of(spec.dtype)));
+  if (!is_integer(spec.dtype))
+    reject("has elements of " + std::string(name_of(spec.dtype)) + ", not integers");
   if (!range_of(spec.dtype).contains({0, experts - 1}))
     reject("has elements of " + std::string(name_of(spec.dtype)) +
            ", which cannot represent the number of every expert");
@@ -177,7 +183,8 @@ CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedF
   }
   if (found->profiles != cut.profiles) {
     throw InputError("field '" + name + "'", named + ", but the two fields have different profiles",
-                     "Set fields." + name + ".profiles and fields." + cut.name() + ".profiles alike");
+                     "Set fields." + name + ".profiles and fields." + cut.name() +
+                         ".profiles to the same list");
   }
   return *found;
 }

@@ -271,9 +271,13 @@ void require_each_entry_once(const LengthTable& table, std::span<const SharedGro
   std::int64_t count = 0;
   for (const SharedGroup& group : groups) {
     for (const EntryId entry : group.entries) {
-      if (entry < EntryId{0} || entry >= EntryId{table.size()} || seen[entry.index()]) {
+      const bool is_known = entry >= EntryId{0} && entry < EntryId{table.size()};
+      if (!is_known || seen[entry.index()]) {
         throw InputError("prefix trees",
-                         "entry " + std::to_string(entry.value()) + " is in two trees, or not in the table",
+                         "contain entry " + std::to_string(entry.value()) +
+                             (is_known ? " twice"
+                                       : ", but the table has " +
+                                             format_plain_count(table.size(), "entry", "entries")),
                          "Put every sample of the table into exactly one tree");
       }
       seen[entry.index()] = true;
@@ -283,8 +287,8 @@ void require_each_entry_once(const LengthTable& table, std::span<const SharedGro
   if (count == table.size()) return;
   throw InputError(
       "prefix trees",
-      "are given for " + std::to_string(count) + " of " + format_plain_count(table.size(), "sample"),
-      "Pass a tree for every sample");
+      "contain " + std::to_string(count) + " of " + format_plain_count(table.size(), "sample"),
+      "Put every sample of the table into exactly one tree");
 }
 
 std::int64_t repeated_ahead(const LengthTable& table, const SharedGroup& group,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -171,7 +170,8 @@ void StepsAhead::agree_to_continue(const std::stop_token& stop) {
   // the other ranks, which may still be waiting for room in their queues.
   const int goes_on = stop.stop_requested() ? 0 : 1;
   if (maker_.mesh().world().all_reduce(goes_on, ReduceOp::min) == 0)
-    throw std::logic_error("a rank destroyed its Steps at an earlier step");
+    throw InputError("step", "was not made, because a rank stopped taking steps before it",
+                     "Stop taking steps after the same step on every rank");
 }
 
 StepsAhead::MadeStep StepsAhead::make_next() {

@@ -282,7 +282,7 @@ RemainingTensors extract_remaining_tensors(const StepContext& context, Step& bef
                      "cannot run again, since its number of micro-batches was changed from " +
                          std::to_string(plan_before.micro_batches.size()) + " to " +
                          std::to_string(before.micro_batches.size()),
-                     "Do not remove micro-batches from the step, or add any");
+                     "Do not add micro-batches to a step or remove any before its last pass");
   }
   left.tensors = move_out_tensors(before);
   const Mesh& mesh = context.mesh;

@@ -390,8 +390,8 @@ std::string to_text(const ServiceState& state) {
 
 ServiceState parse_state(std::string_view text, std::string_view name) {
   const char* const hint =
-      "Use a state that `evenkeel run --state` or to_text() wrote. Rollouts belong in a file "
-      "whose name ends in .jsonl";
+      "Pass a state exactly as a job or a service saved it. If the text is that of rollouts, put them in a "
+      "file whose name ends in .jsonl";
   try {
     require_valid_checksum(text);
     return state_of(Json::parse(text));

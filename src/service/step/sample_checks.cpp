@@ -122,8 +122,8 @@ void require_valid_tokens(const RaggedBatch& batch) {
 }
 
 std::string describe_lengths(const SampleShape& sample) {
-  return "a prompt of " + std::to_string(sample.prompt) + " and a response of " +
-         std::to_string(sample.response);
+  return "a prompt of " + format_plain_count(sample.prompt, "token") + " and a response of " +
+         format_plain_count(sample.response, "token");
 }
 
 /// Throws InputError unless `added` matches `brought`, the original sample at the same position.
@@ -134,7 +134,7 @@ void require_same_sample(const SampleShape& brought, const SampleShape& added) {
   }
   if (added.length() != brought.length() || added.prompt != brought.prompt) {
     throw InputError("added fields",
-                     "have " + describe_lengths(added) + " tokens for " + name_of(brought) +
+                     "have " + describe_lengths(added) + " for " + name_of(brought) +
                          ", which was passed with " + describe_lengths(brought),
                      "Pass the lengths of the samples unchanged");
   }
@@ -277,13 +277,17 @@ void require_reusable_micro_batches(std::span<const PackedMicroBatch> micro_batc
             first == nullptr        ? "is missing in micro-batch 0"
             : first->spec() != spec ? "has another dtype, kind or shape than in micro-batch 0"
                                     : "appears twice",
-            "If you add a field, add it to every micro-batch, with the same dtype, kind and shape");
+            first == nullptr || first->spec() != spec
+                ? "If you add a field, add it to every micro-batch, with the same dtype, kind and shape"
+                : "Add each field only once per micro-batch");
       }
       require_row_count(column, micro_batch, of_micro_batch);
     }
-    if (micro_batch.fields.size() == micro_batches.front().fields.size()) continue;
-    throw InputError("micro-batch " + std::to_string(m), "does not have all fields of micro-batch 0",
-                     "If you add a field, add it to every micro-batch");
+    for (const Column& column : micro_batches.front().fields) {
+      if (micro_batch.find(column.spec().name) != nullptr) continue;
+      throw InputError(name_of(column.spec()) + of_micro_batch, "is missing, but micro-batch 0 has it",
+                       "Add a field to every micro-batch, and do not remove one before the step's last pass");
+    }
   }
 }
 
@@ -299,8 +303,8 @@ std::int64_t apply_filter(const FilterSettings& filter, bool shared, RaggedBatch
     throw InputError(
         first_omitted_sample(batch, positions).id,
         "has no token that carries loss, but batch.without_loss is error",
-        "Check its loss mask and batch.max_length, or set batch.without_loss: drop to leave such "
-        "samples out");
+        "Check its response, its loss mask if it has one, and batch.max_length, or set "
+        "batch.without_loss: drop to leave such samples out");
   }
   batch = pick_samples(batch, positions);
   return left_out;

@@ -64,8 +64,8 @@ std::string name_of(const Step& step) {
 
 void require_not_moved_from(const Step& step) {
   if (step.record) return;
-  throw InputError("step", "is empty: it was moved from, or never created",
-                   "A pass consumes its step, so use the step that it returns");
+  throw InputError("step", "is empty: a pass has already consumed it, or it was never made",
+                   "Use the step that the pass returned; a pass that fails consumes its step, too");
 }
 
 StepContext::StepContext(const Communicator& ranks, const Config& config_of_job, const ServiceState& from)
@@ -150,7 +150,7 @@ CallKey StepContext::key_of(std::string_view action, const Step& step, std::stri
   const StepOrigin& origin = step.record->origin;
   if (origin.cut != cut_hash(plan_settings(step.profile))) {
     throw InputError(name_of(step), "was made by a service with a different mesh or configuration",
-                     "Use a service with the configuration of the one that made it");
+                     "Use the service that made it, or one with the same mesh and configuration");
   }
   const std::string text = std::string(action) + " " + name_of(step) + std::string(how);
   return {{origin.service, origin.serial, fnv1a_64(text)}, text};

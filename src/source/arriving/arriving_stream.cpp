@@ -57,10 +57,7 @@ void require_same_rule(const std::string& key, const std::optional<Value>& wante
 
 void require_same_rules(const ArrivalSettings& wanted, const stream::StreamSettings& has,
                         const std::string& url) {
-  const auto number = [](auto value) {
-    std::string text = std::to_string(value);
-    return text;
-  };
+  const auto number = [](auto value) { return fmt::format("{}", value); };
   const auto word = [](OnStale value) { return std::string(stream::name_of(value)); };
   require_same_rule<std::int64_t>("group_size", wanted.group_size, has.group_size, url, number);
   require_same_rule<std::int64_t>("min_group", wanted.min_group, has.min_trained_samples(), url, number);

@@ -117,8 +117,9 @@ SharedServerSettings shared_server_settings_of(const ArrivalSettings& settings,
   if (is_any_address(server.address) && server.port == 0) {
     throw ConfigError(
         "stream.listen",
-        "names neither an address nor a port, but other servers on the same Redis need one to connect to",
-        "Set it to an address or a port");
+        "is " + settings.listen + ", which names neither one address nor a port, but other servers on the same "
+        "Redis need one to connect to",
+        "Set it to the address of a network interface, or add a port");
   }
   return {.store = std::move(store),
           .stream = rules_of(settings),

@@ -54,7 +54,7 @@ bool try_briefly(JobClient& client, Call&& call) {
 }
 
 [[noreturn]] void throw_end_of_samples() {
-  throw EndOfSamples("samples", "have ended: no more will arrive, and all are in earlier steps");
+  throw EndOfSamples("samples", "have ended: no more will arrive, and none are left for this step");
 }
 
 /// Throws InputError unless the step has already been formed or is the next one to form.
@@ -69,12 +69,16 @@ void require_next_step(std::int64_t number, const JobStep& known) {
   }
   if (known.formed_step && number != *known.formed_step + 1) {
     const bool is_ahead = number > *known.formed_step;
+    const std::int64_t first = *known.formed_step + 1;
+    const std::string skipped = first == number - 1 ? "step " + std::to_string(first)
+                                                    : "steps " + std::to_string(first) + " to " +
+                                                          std::to_string(number - 1);
     throw InputError(
         step, "is not the next one: the buffer has formed steps up to " + std::to_string(*known.formed_step),
         is_ahead ? "If the buffer was restored from an older copy, POST /v1/skip {\"step\": " +
-                       std::to_string(number - 1) + "} gives up steps " +
-                       std::to_string(*known.formed_step + 1) + " to " + std::to_string(number - 1) +
-                       ": samples of these that the copy has are trained again, and later ones are lost"
+                       std::to_string(number - 1) + "} gives up " + skipped +
+                       ": samples of skipped steps that the copy has are trained again, and later ones are "
+                       "lost. Otherwise, connect to the buffer with which the job ran"
                  : "Resume from the job's latest state, or start from the beginning with a new buffer");
   }
 }

@@ -157,9 +157,10 @@ class StepLister {
     part.cp = 0;
     part.place = narrow<std::int32_t>(group.first + rank, "places of a dump");
     throw InputError(place_folder(folder_, part).string(),
-                     "has no file of a micro-batch that is shared by ranks data-" +
-                         std::to_string(group.first) + " to data-" +
-                         std::to_string(group.first + group.size - 1) + ", although the run wrote one",
+                     "has no file of a micro-batch that is shared by ranks " +
+                         numbered_name("data-", group.first, 3) + " to " +
+                         numbered_name("data-", group.first + group.size - 1, 3) +
+                         ", although the run wrote one",
                      "Restore it, or dump the job again; evenkeel inspect FOLDER shows what else is missing");
   }
 
@@ -199,7 +200,7 @@ DumpedSteps steps_of_dump(const fs::path& folder) {
                      "Give the folder of evenkeel run --dump");
   }
   if (!marker.is_complete) {
-    throw InputError(folder.string(), "is the dump of a run that has not ended, or failed",
+    throw InputError(folder.string(), "is the dump of a run that has failed or has not ended yet",
                      "Wait until evenkeel inspect shows that it is complete, or run the job again");
   }
   if (fs::exists(folder / marker_name) && !marker.profiles.empty()) {

@@ -120,14 +120,15 @@ class SchemaReader {
     const DumpedContext context{integer(inner, "first"), integer(inner, "size", 1), integer(inner, "rank"),
                                 integer(inner, "number")};
     if (context.rank >= context.size || context.size > std::numeric_limits<int>::max())
-      fail("'rank' is outside 'context'");
+      fail("'context' has rank " + std::to_string(context.rank) + " in a group of size " +
+           std::to_string(context.size));
     return context;
   }
 
   [[nodiscard]] CpLayout cut(const std::string& word) const {
     for (const auto& [layout, name] : cut_words)
       if (word == name) return layout;
-    fail("'cut' is unknown");
+    fail("'cut' is '" + word + "'; it must be zigzag or contiguous");
   }
 
   [[nodiscard]] std::vector<std::int64_t> integers(const simdjson::dom::array& list,
@@ -178,7 +179,8 @@ class SchemaReader {
     const FieldRule* const rule = find_rule(kind);
     const auto* const of_dtype = std::ranges::find(all_dtypes, dtype, [](DType d) { return name_of(d); });
     if (rule == nullptr || of_dtype == all_dtypes.end())
-      fail("field '" + spec.name + "' has an unknown kind or dtype");
+      fail("field '" + spec.name + "' has an unknown " +
+           (rule == nullptr ? "kind, '" + kind + "'" : "dtype, '" + dtype + "'"));
     spec.kind = rule->kind;
     spec.dtype = *of_dtype;
     spec.trailing = integers(list(object, "trailing"), "trailing");
@@ -231,7 +233,7 @@ DumpSchema parse_dump_schema(const TensorFile& file) {
   const auto text = file.metadata().find(std::string(DumpSchema::metadata_name));
   if (text == file.metadata().end()) {
     throw InputError(file.path(),
-                     "is not a file of a dump, or of an older version: its metadata has no " +
+                     "is not a file of a dump, or was written by an older version: its metadata has no " +
                          std::string(DumpSchema::metadata_name) + ", which says what it contains",
                      "Dump the job again with this version");
   }

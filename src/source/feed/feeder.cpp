@@ -102,7 +102,7 @@ std::int64_t Feeder::assign_index(const SampleShape& sample) {
   const std::int64_t index = in_group_[sample.group]++;
   if (index < group_size_) return index;
   throw InputError(name_of_sample(next_), "is one too many for its group: " + limit,
-                   "Start the buffer with a larger --group-size, or read the source once (epochs: 1)");
+                   "Start the buffer with a larger --group-size, or read the source once (batch.epochs: 1, source.epochs: 1)");
 }
 
 void Feeder::set_versions(RaggedBatch& samples) const {

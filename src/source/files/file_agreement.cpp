@@ -54,7 +54,7 @@ void require_equal_sizes(const InputFile& file, const std::vector<ObservedFile>&
 
 [[noreturn]] void reject_content(const InputFile& file, std::size_t rank) {
   reject(file, "has different content" + on_rank_text(rank) + " than" + on_rank_text(0) +
-                   ", although both copies have " + std::to_string(file.size()) + " bytes");
+                   ", although both copies have " + format_plain_count(file.size(), "byte"));
 }
 
 /// Divides a file's blocks into `parts` contiguous parts, and returns the digest of the part with index

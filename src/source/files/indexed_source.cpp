@@ -80,7 +80,8 @@ void IndexedSource::reject_negative(const RaggedBatch& batch) const {
                    "has " + std::to_string(*bad) + " as token " + std::to_string(at - offsets[sample]) +
                        " of document " + std::to_string(batch.samples()[sample].id.value()) +
                        "; a token must be an integer of at least 0",
-                   "Name the dataset that holds the token ids; ids above 32767 do not fit into int16");
+                   std::string("Name the dataset that holds the token ids") +
+                       (dataset_.dtype() == IndexedDType::int16 ? "; ids above 32767 do not fit into int16" : ""));
 }
 
 RaggedBatch IndexedSource::read(std::span<const std::int64_t> positions) const {

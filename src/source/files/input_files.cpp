@@ -82,7 +82,10 @@ class DecompressedFile {
     file_ = FileDescriptor(::mkostemp(name_.data(), O_CLOEXEC));
     if (file_.get() < 0) {
       const int reason = errno;
-      throw system_error(packed, ("cannot be decompressed to " + std::exchange(name_, {})).c_str(), reason);
+      ErrorReport report =
+          system_error(packed, "cannot be decompressed to " + std::exchange(name_, {}), reason).report();
+      report.hint = needs_room;
+      throw_error(std::move(report));
     }
   }
   DecompressedFile(DecompressedFile&& other) noexcept
@@ -103,7 +106,7 @@ class DecompressedFile {
         if (written < 0 && errno == EINTR) continue;
         if (written < 0) {
           ErrorReport report =
-              system_error(packed.path(), "cannot be decompressed to $TMPDIR", errno).report();
+              system_error(packed.path(), "cannot be decompressed to the folder for temporary files", errno).report();
           report.hint = needs_room;
           throw_error(std::move(report));
         }

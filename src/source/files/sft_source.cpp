@@ -80,7 +80,8 @@ void require_valid_document(std::span<const IndexedDataset> parts, const SftDocu
     const std::int64_t label = document.labels[t];
     if (token < 0) {
       reject(parts[0], document, t, "the token " + std::to_string(token),
-             "Preprocess again with token ids of at least 0; ids above 32767 do not fit into int16");
+             std::string("Preprocess again with token ids of at least 0") +
+                 (parts[0].dtype() == IndexedDType::int16 ? "; ids above 32767 do not fit into int16" : ""));
     }
     if (document.mask[t] != 1) {
       reject(parts[1], document, t, "the value " + std::to_string(document.mask[t]),

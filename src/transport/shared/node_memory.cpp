@@ -25,7 +25,8 @@ std::uint64_t secret_number() {
 
 [[noreturn]] void throw_unreadable(pid_t process, const std::string& what, const std::string& reason) {
   throw IoError("shared memory", what + " of process " + std::to_string(process) + reason,
-                "Ranks of one node must run as one user in one container, with /proc mounted");
+                "Run the ranks of a node as one user in one container, with /proc mounted and a sufficient limit on "
+                "open files, or set exchange.path: point-to-point and exchange.tp_copies: own");
 }
 
 }  // namespace

@@ -137,7 +137,7 @@ TEST(InferSchema, an_error_names_the_file_and_the_line_counted_from_one) {
   const ErrorReport report = report_of<InputError>(
       [&] { (void)infer_schema(InputFile(file.path()), scan_whole(file.path()).lines); });
   EXPECT_EQ(report.where, file.line(2));
-  EXPECT_EQ(report.message, "field 'x' has 3 rows; the sample has 2 tokens, 1 of them in the response");
+  EXPECT_EQ(report.message, "field 'x' has 3 rows; the sample has 2 tokens, 1 in the response");
 }
 
 TEST(InferSchema, a_field_missing_in_a_later_line_is_an_error_there) {

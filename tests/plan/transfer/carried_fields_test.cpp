@@ -187,7 +187,7 @@ TEST(CarriedFields, are_refused_by_name_if_they_cannot_be_cut) {
     return report.where + ": " + report.message;
   };
   EXPECT_THAT(refusal({patches, token_field}),
-              HasSubstr("field 'patches': is cut by 'spans', which samples do not"));
+              HasSubstr("field 'patches': is cut by 'spans', which was not provided with it"));
   FieldSpec wrong = patches;
   for (const FieldKind kind : {FieldKind::token, FieldKind::sample, FieldKind::text, FieldKind::bytes}) {
     wrong.kind = kind;

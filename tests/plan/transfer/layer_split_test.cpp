@@ -74,7 +74,8 @@ TEST(FieldSettings, reject_inconsistent_settings) {
   EXPECT_THAT(refusal(axes, "position_ids").message, HasSubstr("is a built-in field"));
   EXPECT_THAT(refusal({LayerMap{{{0}}}}).message,
               HasSubstr("lists layers for 1 stage, but the mesh has pp 2 x vpp 1"));
-  EXPECT_THAT(refusal({LayerMap{{{0}, {1, 1}}}}).message, HasSubstr("lists a layer twice for stage 1"));
+  EXPECT_THAT(refusal({LayerMap{{{0}, {1, 1}}}}).message,
+              HasSubstr("lists layer 1 more than once for stage 1"));
   require_valid({LayerMap{}}, "x", 2, 1);
   require_valid({}, "input_ids", 2, 1);
 }
