@@ -103,11 +103,12 @@ Grid Grid::fill_dp(GridPoint sizes, RankOrder order, int world_size) {
   require_positive(sizes);
   const int rest = product_of(sizes);
   if (world_size < rest || world_size % rest != 0) {
-    throw MeshError("mesh",
-                    "tp " + std::to_string(sizes.tp) + " x cp " + std::to_string(sizes.cp) + " x pp " +
-                        std::to_string(sizes.pp) + " = " + std::to_string(rest) + " does not divide the " +
-                        format_plain_count(world_size, "rank") + " of the world",
-                    "Start a multiple of " + std::to_string(rest) + " ranks, or change mesh.tp, mesh.cp or mesh.pp");
+    throw MeshError(
+        "mesh",
+        "tp " + std::to_string(sizes.tp) + " x cp " + std::to_string(sizes.cp) + " x pp " +
+            std::to_string(sizes.pp) + " = " + std::to_string(rest) + " does not divide the " +
+            format_plain_count(world_size, "rank") + " of the world",
+        "Start a multiple of " + std::to_string(rest) + " ranks, or change mesh.tp, mesh.cp or mesh.pp");
   }
   sizes.dp = world_size / rest;
   return {sizes, order};
@@ -132,7 +133,8 @@ WorldRank Grid::rank_of(const GridPoint& point) const {
   int stride = 1;
   for (const Axis axis : order_.axes()) {
     if (point[axis] < 0 || point[axis] >= sizes_[axis]) {
-      throw MeshError("mesh", "position " + describe(point, ", ") + " is outside a grid of " + describe_sizes(sizes_));
+      throw MeshError(
+          "mesh", "position " + describe(point, ", ") + " is outside a grid of " + describe_sizes(sizes_));
     }
     rank += point[axis] * stride;
     stride *= sizes_[axis];
@@ -151,8 +153,8 @@ void Grid::require_world(int world_size) const {
   if (num_ranks_ == world_size) return;
   const bool can_fill_dp = world_size % (num_ranks_ / sizes_.dp) == 0;
   throw MeshError("mesh",
-                  describe_sizes(sizes_) + " = " + format_plain_count(num_ranks_, "rank") + ", but the world has " +
-                      std::to_string(world_size),
+                  describe_sizes(sizes_) + " = " + format_plain_count(num_ranks_, "rank") +
+                      ", but the world has " + std::to_string(world_size),
                   "Start " + format_plain_count(num_ranks_, "rank") +
                       (can_fill_dp ? ", or set mesh.dp: auto" : ", or change the sizes of the mesh"));
 }

@@ -23,7 +23,8 @@ template <std::integral To, std::integral From>
     using Limits = std::numeric_limits<To>;
     const bool is_low = std::cmp_less(value, Limits::min());
     throw LimitError(std::string(what),
-                     std::to_string(value) + (is_low ? " is below the minimum of " : " is above the maximum of ") +
+                     std::to_string(value) +
+                         (is_low ? " is below the minimum of " : " is above the maximum of ") +
                          std::to_string(is_low ? Limits::min() : Limits::max()),
                      std::string(hint));
   }

@@ -24,7 +24,7 @@ std::string format_bold_red(const std::string& text, bool is_colored) {
   return is_colored ? "\033[1;31m" + text + "\033[0m" : text;
 }
 
-std::string format_grouped(std::int64_t number) {
+std::string format_with_commas(std::int64_t number) {
   std::string text = std::to_string(number);
   const std::int64_t first_digit = number < 0 ? 1 : 0;
   for (auto at = static_cast<std::int64_t>(text.size()) - 3; at > first_digit; at -= 3)
@@ -33,7 +33,7 @@ std::string format_grouped(std::int64_t number) {
 }
 
 std::string format_count(std::int64_t number, std::string_view thing, std::string_view things) {
-  return format_grouped(number) + format_noun_after_number(number, thing, things);
+  return format_with_commas(number) + format_noun_after_number(number, thing, things);
 }
 
 std::string format_plain_count(std::int64_t number, std::string_view thing, std::string_view things) {

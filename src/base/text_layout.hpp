@@ -17,7 +17,7 @@ namespace evenkeel {
 [[nodiscard]] std::string format_bold_red(const std::string& text, bool is_colored);
 
 /// Formats 1234567 as "1,234,567".
-[[nodiscard]] std::string format_grouped(std::int64_t number);
+[[nodiscard]] std::string format_with_commas(std::int64_t number);
 
 /// Formats "1 sample", "2,048 samples". The plural is `things`; by default, `thing` with an s.
 [[nodiscard]] std::string format_count(std::int64_t number, std::string_view thing,

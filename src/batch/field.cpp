@@ -76,8 +76,8 @@ std::size_t FieldSpec::bytes_of(std::int64_t rows) const {
     throw InputError(where(), "has " + std::to_string(rows) + " rows; a number of rows cannot be negative");
   if (rows > 0 && bytes > static_cast<std::size_t>(max_bytes / rows)) {
     throw InputError(where(), "has " + format_plain_count(rows, "row") + " of " +
-                                format_plain_count(static_cast<std::int64_t>(bytes), "byte") +
-                                "; a column must have fewer than 2^63 bytes");
+                                  format_plain_count(static_cast<std::int64_t>(bytes), "byte") +
+                                  "; a column must have fewer than 2^63 bytes");
   }
   return static_cast<std::size_t>(rows) * bytes;
 }
@@ -105,13 +105,13 @@ Column::~Column() = default;
 
 Column::Column(FieldSpec spec, std::int64_t rows) : spec_(std::move(spec)), row_bytes_(spec_.row_bytes()) {
   EVENKEEL_PRECONDITION(cheap, rows == 0 || !is_counted(spec_.kind), spec_.name, rows);
-  grow_to(rows);
+  resize_rows(rows);
 }
 
 Column::Column(FieldSpec spec, SampleRows samples)
     : spec_(std::move(spec)), row_bytes_(spec_.row_bytes()), samples_(std::move(samples)) {
   EVENKEEL_PRECONDITION(cheap, is_counted(spec_.kind), spec_.name, name_of(spec_.kind));
-  grow_to(samples_.rows());
+  resize_rows(samples_.rows());
 }
 
 Column Column::uninitialized(FieldSpec spec, std::int64_t rows) {
@@ -186,10 +186,10 @@ Column Column::make_counted(Column rows, FieldKind kind, SampleRows samples) {
 
 void Column::resize(std::int64_t rows) {
   EVENKEEL_PRECONDITION(cheap, !is_counted(spec_.kind), spec_.name, rows);
-  grow_to(rows);
+  resize_rows(rows);
 }
 
-void Column::grow_to(std::int64_t rows) {
+void Column::resize_rows(std::int64_t rows) {
   const std::size_t bytes = spec_.bytes_of(rows);
   if (is_borrowed() || (elsewhere_ && rows > rows_)) copy_to_own_memory();
   const std::size_t before = own_.size();
@@ -249,11 +249,12 @@ SampleRows SampleRows::from_counts(std::span<const std::int64_t> counts) {
     const std::int64_t before = made.offsets_.back();
     const auto where = [&] { return "sample " + std::to_string(made.size()) + " of the batch"; };
     if (count < 0)
-      throw InputError(where(), "has " + std::to_string(count) + " rows; a number of rows cannot be negative");
+      throw InputError(where(),
+                       "has " + std::to_string(count) + " rows; a number of rows cannot be negative");
     if (count > std::numeric_limits<std::int64_t>::max() - before) {
       throw InputError(where(), "has " + format_plain_count(count, "row") +
-                                    "; together with the samples before it, which have " + std::to_string(before) +
-                                    ", the field has 2^63 rows or more");
+                                    "; together with the samples before it, which have " +
+                                    std::to_string(before) + ", the field has 2^63 rows or more");
     }
     made.offsets_.push_back(before + count);
   }

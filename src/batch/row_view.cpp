@@ -108,7 +108,7 @@ class PieceFetcher {
 };
 
 /// Used in place of PieceFetcher when whole rows are copied.
-struct NothingToFetch {
+struct NullFetcher {
   void operator()() const noexcept {}
 };
 
@@ -133,7 +133,7 @@ class Sink {
     if (streams_) lines_.finish();
   }
 
-  void put(const std::byte* from, std::size_t bytes) noexcept { put(from, bytes, NothingToFetch()); }
+  void put(const std::byte* from, std::size_t bytes) noexcept { put(from, bytes, NullFetcher()); }
   /// Appends bytes, and calls `fetch` once per cache line. If the sink streams, the calls are interleaved
   /// with the stores, because prefetches issued in one burst would wait for each other.
   template <typename Fetch>
@@ -199,7 +199,7 @@ class ConvertedElements {
 template <typename Target>
 void put_pieces(const ViewedRows& rows, std::size_t at, std::size_t bytes, Target& target) {
   if (rows.view == nullptr || rows.view->pieces.empty()) {
-    return target.put(rows.first + at, bytes, NothingToFetch());
+    return target.put(rows.first + at, bytes, NullFetcher());
   }
   const RowView& view = *rows.view;
   const std::size_t taken = view.selected_bytes_per_row();

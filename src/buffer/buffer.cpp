@@ -174,8 +174,8 @@ void Buffer::require_same_group_rules() const {
   if (before.late_fields != settings_.late_fields) {
     throw InputError(
         store_->name(),
-        "has untrained groups " + describe_late_fields(before.late_fields) +
-            ", but the buffer was started " + describe_late_fields(settings_.late_fields),
+        "has untrained groups " + describe_late_fields(before.late_fields) + ", but the buffer was started " +
+            describe_late_fields(settings_.late_fields),
         "Use the same late fields as before (--late-fields, or stream.late_fields), or a new store");
   }
   const std::int64_t kept = before.group_size;
@@ -221,7 +221,8 @@ void Buffer::load() {
       static_cast<void>(ledger->apply(parse_serialized_event(text)));
     } catch (const InputError& error) {
       const ErrorReport& report = error.report();
-      throw InputError(store_->name(), "has an invalid event " + std::to_string(number) + ": " + report.message,
+      throw InputError(store_->name(),
+                       "has an invalid event " + std::to_string(number) + ": " + report.message,
                        report.hint.empty() ? "Restore the store from a backup" : report.hint);
     }
   });
@@ -660,7 +661,7 @@ GrantedTickets Buffer::grant_tickets(std::int64_t groups, const TicketRequest& r
     if (!settings_.limits_tickets()) return;
     expire_tickets(change);
     if (const auto* before = ledger_->find_earlier_grant(request.holder, request.identity)) {
-      granted.groups = before->of;
+      granted.groups = before->granted_groups;
       return;
     }
     // Before the first job, the number of groups per step is unknown.
@@ -828,9 +829,11 @@ void Buffer::mark_trained(std::int64_t step, const std::string& pass) {
     const std::optional<std::int64_t> formed = ledger_->status().formed_step;
     if (!formed || *formed < step) {
       const std::string number = std::to_string(step);
-      throw InputError("step " + number, "was reported as trained, but the buffer has not formed it",
-                       "Report only formed steps. If the buffer was restored from an older copy, skip the steps "
-                       "that it lost: POST /v1/skip {\"step\": " + number + "}");
+      throw InputError(
+          "step " + number, "was reported as trained, but the buffer has not formed it",
+          "Report only formed steps. If the buffer was restored from an older copy, skip the steps "
+          "that it lost: POST /v1/skip {\"step\": " +
+              number + "}");
     }
     full_reason_.clear();
     change.apply(stream::StepTrained{step});

@@ -52,10 +52,10 @@ FullError Buffer::make_full_error() {
   std::string message =
       fmt::format("is full: {} bytes of {} are in use", store_->bytes_in_use(), store_->capacity());
   if (!can_form) {
-    message += fmt::format("; a step needs {}{}; {} {} complete and {} {} not", groups_per_step_ ? "" : "at least ",
-                           format_plain_count(groups_per_step_.value_or(1), "group"), status.ready_groups,
-                           status.ready_groups == 1 ? "is" : "are", status.open_groups,
-                           status.open_groups == 1 ? "is" : "are");
+    message += fmt::format(
+        "; a step needs {}{}; {} {} complete and {} {} not", groups_per_step_ ? "" : "at least ",
+        format_plain_count(groups_per_step_.value_or(1), "group"), status.ready_groups,
+        status.ready_groups == 1 ? "is" : "are", status.open_groups, status.open_groups == 1 ? "is" : "are");
   }
   const char* const hint =
       can_form ? "Wait until samples are trained, then send the same request again"

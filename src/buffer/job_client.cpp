@@ -229,21 +229,21 @@ void JobClient::leave() {
   connection_->post("/v1/job/leave", json::object());
 }
 
-JobWaiting JobClient::wait_for_groups(std::int64_t enough, std::int64_t most,
-                                      std::chrono::milliseconds time) {
+JobWaitingGroups JobClient::wait_for_groups(std::int64_t enough, std::int64_t most,
+                                            std::chrono::milliseconds time) {
   const std::string text =
       connection_->get("/v1/job/waiting?groups=" + std::to_string(enough) + "&limit=" + std::to_string(most) +
                        "&wait=" + std::to_string(std::chrono::duration<double>(time).count()));
   return connection_->parse_answer(text, [](const json& in) {
-    JobWaiting waiting{in.at("version"),
-                       in.at("ended"),
-                       in.at("ready_groups"),
-                       in.at("open_groups"),
-                       read_seconds_since_last_sample(in),
-                       in.at("full"),
-                       parse_outstanding_tickets(in),
-                       in.at("coming"),
-                       {}};
+    JobWaitingGroups waiting{in.at("version"),
+                             in.at("ended"),
+                             in.at("ready_groups"),
+                             in.at("open_groups"),
+                             read_seconds_since_last_sample(in),
+                             in.at("full"),
+                             parse_outstanding_tickets(in),
+                             in.at("coming"),
+                             {}};
     for (const json& group : in.at("groups")) waiting.groups.push_back(parse_group(group));
     waiting.missing_fields = in.value("missing_fields", waiting.missing_fields);
     return waiting;

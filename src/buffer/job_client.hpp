@@ -61,7 +61,7 @@ struct OutstandingTickets {
 };
 
 /// Result of JobClient::wait_for_groups(): groups that may be put into a step, and the state of the buffer.
-struct JobWaiting {
+struct JobWaitingGroups {
   std::int64_t version = 0;
   bool has_ended = false;         ///< whether no more groups will become ready
   std::int64_t ready_groups = 0;  ///< total number of ready groups; `groups` has the first of them
@@ -121,7 +121,7 @@ class JobClient {
   void leave();
   /// Waits until at least `enough` groups are ready, no further group can become ready, or `time` (at most 30
   /// seconds) has passed. Returns the first `most` groups in the order in which they became ready.
-  JobWaiting wait_for_groups(std::int64_t enough, std::int64_t most, std::chrono::milliseconds time);
+  JobWaitingGroups wait_for_groups(std::int64_t enough, std::int64_t most, std::chrono::milliseconds time);
   /// Waits until the step is formed, the step can no longer be formed, abandon_step() was called for it or an
   /// earlier step, or `time` (at most 30 seconds) has passed.
   JobStep wait_for_step(std::int64_t step, std::chrono::seconds time);

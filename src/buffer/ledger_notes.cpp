@@ -28,10 +28,10 @@ std::int64_t parse_count(const json& number) {
   const std::int64_t count = require_json_integer(number);
   constexpr std::int64_t most = std::int64_t{1} << 53;
   if (count > most || count < -most)
-    throw InputError("totals",
-                     "contain " + std::to_string(count) + "; absolute values must be at most " +
-                         std::to_string(most),
-                     damaged_hint);
+    throw InputError(
+        "totals",
+        "contain " + std::to_string(count) + "; absolute values must be at most " + std::to_string(most),
+        damaged_hint);
   return count;
 }
 
@@ -85,8 +85,8 @@ stream::Totals parse_totals(const std::string& text) {
 std::string serialize_tickets(std::span<const stream::OpenTickets> tickets) {
   json out = json::array();
   for (const stream::OpenTickets& open : tickets)
-    out.push_back(json::array(
-        {open.version, open.groups, open.of, open.granted, open.deadline, open.holder, open.request}));
+    out.push_back(json::array({open.version, open.groups, open.granted_groups, open.granted, open.deadline,
+                               open.holder, open.request}));
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

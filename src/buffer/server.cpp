@@ -118,7 +118,8 @@ std::string read_header(const Request& request, const char* header) {
   const std::string name = request.get_header_value(header);
   const bool is_plain = std::ranges::all_of(name, [](char c) { return c >= ' ' && c <= '~'; });
   if (!is_plain)
-    throw InputError(header, "has bytes that are not printable ASCII", "Send only printable ASCII characters");
+    throw InputError(header, "has bytes that are not printable ASCII",
+                     "Send only printable ASCII characters");
   if (std::ssize(name) > stream::max_name_bytes) {
     throw InputError(header,
                      "has " + std::to_string(name.size()) + " bytes, but at most " +
@@ -178,7 +179,7 @@ class BufferCalls final : public ServerCalls, public std::enable_shared_from_thi
   /// Receives the body of a request with samples or fields, and decompresses it. Returns nullopt if the
   /// request was answered with an error.
   std::optional<RequestBody> receive_and_decompress(const Request& request, Response& response,
-                                                    BodyReader& reader, InFlight& in_flight) {
+                                                    BodyReader& reader, InFlightBytes& in_flight) {
     RequestBody body;
     if (!receive_body(response, reader, buffer_.max_body_bytes(), in_flight, body)) return std::nullopt;
     const Packing packing = parse_packing(request.get_header_value("Content-Encoding"));
@@ -190,7 +191,7 @@ class BufferCalls final : public ServerCalls, public std::enable_shared_from_thi
   }
 
   void handle_samples(const Request& request, Response& response, BodyReader& reader) {
-    InFlight in_flight(bytes_in_flight_);
+    InFlightBytes in_flight(bytes_in_flight_);
     std::optional<RequestBody> body = receive_and_decompress(request, response, reader, in_flight);
     if (!body) return;
     const SampleForm form = has_tensors(request) ? SampleForm::tensors : SampleForm::lines;
@@ -200,7 +201,7 @@ class BufferCalls final : public ServerCalls, public std::enable_shared_from_thi
   }
 
   void handle_fields(const Request& request, Response& response, BodyReader& reader) {
-    InFlight in_flight(bytes_in_flight_);
+    InFlightBytes in_flight(bytes_in_flight_);
     std::optional<RequestBody> body = receive_and_decompress(request, response, reader, in_flight);
     if (!body) return;
     if (has_tensors(request))
@@ -462,7 +463,7 @@ class BufferCalls final : public ServerCalls, public std::enable_shared_from_thi
 
 }  // namespace
 
-HttpAnswer make_answer_function(std::shared_ptr<Buffer> buffer) {
+HttpHandler make_answer_function(std::shared_ptr<Buffer> buffer) {
   auto answers = std::make_shared<BufferCalls>(std::move(buffer));
   return [answers](const Request& request, Response& response, BodyReader* body) {
     answers->answer_request(request, response, body);

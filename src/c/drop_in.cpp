@@ -84,8 +84,8 @@ void require_each_fits(const BatchLimits& promise) {
   for (std::size_t i = 0; i < promise.sizes.size(); ++i) {
     if (promise.sizes[i] <= promise.limits.max_size) continue;
     throw LimitError("sample " + std::to_string(i),
-                     "takes " + format_plain_count(promise.sizes[i], "token") + "; a micro-batch holds at most " +
-                         std::to_string(promise.limits.max_size),
+                     "takes " + format_plain_count(promise.sizes[i], "token") +
+                         "; a micro-batch holds at most " + std::to_string(promise.limits.max_size),
                      "Raise the maximum number of tokens per micro-batch, or shorten the sample");
   }
 }

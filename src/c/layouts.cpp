@@ -29,7 +29,7 @@ bool shares_nothing(const evenkeel_tree& tree) {
 
 }  // namespace
 
-CpGroup group_of(std::int32_t cp_size, std::int32_t cp_layout) {
+CpGroup cp_group_of(std::int32_t cp_size, std::int32_t cp_layout) {
   if (cp_size < 1)
     throw InputError("context-parallel size", "is " + std::to_string(cp_size) + "; it must be at least 1");
   if (cp_layout != EVENKEEL_ZIGZAG && cp_layout != EVENKEEL_CONTIGUOUS)
@@ -44,7 +44,7 @@ PackedLayout layout_of(const evenkeel_layout* layout) {
   const std::int64_t count = layout->num_sequences;
   return {differences(layout->cu_seqlens, count, "layout->cu_seqlens"),
           differences(layout->cu_seqlens_padded, count, "layout->cu_seqlens_padded"), layout->alignment,
-          group_of(layout->cp_size, layout->cp_layout)};
+          cp_group_of(layout->cp_size, layout->cp_layout)};
 }
 
 PrefixTree tree_of(const evenkeel_tree* tree) {
@@ -64,7 +64,7 @@ PackedTreeLayout tree_layout_of(const evenkeel_layout* layout) {
   require(layout->tree, "layout->tree");
   PrefixTree tree = tree_of(layout->tree);
   if (shares_nothing(*layout->tree)) return PackedTreeLayout(layout_of(layout));
-  return {std::move(tree), layout->alignment, group_of(layout->cp_size, layout->cp_layout)};
+  return {std::move(tree), layout->alignment, cp_group_of(layout->cp_size, layout->cp_layout)};
 }
 
 void add_tree_structure(evenkeel_arrays& arrays, const PrefixTree& tree) {

@@ -16,7 +16,7 @@ namespace evenkeel::c {
 /// The next three functions convert C arguments to C++ values. They throw WrongArgument for NULL, a negative
 /// number of elements or an unknown `cp_layout`, and InputError for other values that do not describe a valid
 /// group, layout or tree.
-[[nodiscard]] CpGroup group_of(std::int32_t cp_size, std::int32_t cp_layout);
+[[nodiscard]] CpGroup cp_group_of(std::int32_t cp_size, std::int32_t cp_layout);
 [[nodiscard]] PackedLayout layout_of(const evenkeel_layout* layout);
 [[nodiscard]] PrefixTree tree_of(const evenkeel_tree* tree);
 /// Converts a layout that has a tree. Throws WrongArgument if the layout does not have a tree, and the errors

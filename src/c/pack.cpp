@@ -68,7 +68,7 @@ evenkeel_status evenkeel_sequence_alignment(int32_t tp, int32_t cp_size, int32_t
                                             int64_t* alignment) {
   return run_guarded([&] {
     require(alignment, "alignment");
-    *alignment = sequence_alignment(tp, group_of(cp_size, cp_layout), extra);
+    *alignment = sequence_alignment(tp, cp_group_of(cp_size, cp_layout), extra);
   });
 }
 
@@ -80,7 +80,7 @@ evenkeel_status evenkeel_layout_fill(const int64_t* lengths, const int64_t* alig
     require(cu_seqlens_padded, "cu_seqlens_padded");
     require(max_seqlen, "max_seqlen");
     const std::span<const std::int64_t> values = array_of(lengths, count, "lengths");
-    const CpGroup cp = group_of(cp_size, cp_layout);
+    const CpGroup cp = cp_group_of(cp_size, cp_layout);
     write_cu_seqlens(aligned == nullptr
                          ? PackedLayout(values, alignment, cp)
                          : PackedLayout(values, array_of(aligned, count, "aligned"), alignment, cp),
@@ -114,7 +114,7 @@ evenkeel_status evenkeel_cp_runs(int64_t aligned_length, int32_t cp_size, int32_
   return run_guarded([&] {
     require(bounds, "bounds");
     require(num_runs, "num_runs");
-    const CpRuns runs = cp_runs(aligned_length, group_of(cp_size, cp_layout), CpRank{cp_rank});
+    const CpRuns runs = cp_runs(aligned_length, cp_group_of(cp_size, cp_layout), CpRank{cp_rank});
     for (const RowRange& run : runs) {
       *bounds++ = run.begin;
       *bounds++ = run.end;
@@ -128,7 +128,7 @@ evenkeel_status evenkeel_partitioned_indices(const int32_t* cu_seqlens_padded, i
   return run_guarded([&] {
     const std::vector<std::int64_t> found =
         partitioned_indices(array_of(cu_seqlens_padded, count, "cu_seqlens_padded"),
-                            group_of(cp_size, cp_layout), CpRank{cp_rank});
+                            cp_group_of(cp_size, cp_layout), CpRank{cp_rank});
     std::ranges::copy(found, array_of(indices, std::ssize(found), "indices").begin());
   });
 }

@@ -87,8 +87,7 @@ evenkeel_status evenkeel_tree_of_tokens(const int64_t* tokens, const int64_t* of
       if (offsets[i] < 0 || offsets[i + 1] < offsets[i] || offsets[i + 1] > std::ssize(all))
         throw InputError("offsets[" + std::to_string(i) + "]",
                          "is " + std::to_string(offsets[i]) + ", and the next offset is " +
-                             std::to_string(offsets[i + 1]) +
-                             "; offsets must be from 0 to the last one, " +
+                             std::to_string(offsets[i + 1]) + "; offsets must be from 0 to the last one, " +
                              std::to_string(std::ssize(all)) + ", and must not decrease");
       samples.push_back(all.subspan(static_cast<std::size_t>(offsets[i]),
                                     static_cast<std::size_t>(offsets[i + 1] - offsets[i])));

@@ -199,10 +199,9 @@ SourceKind source_kind_of(const fs::path& path, const std::string& word) {
   if (ending == ".safetensors") return SourceKind::safetensors;
   if (ending == ".idx" || ending == ".bin") return SourceKind::megatron;
   throw ConfigError(path.string(), "has a name that does not imply a format",
-                    ending == ".csv"
-                        ? "A length table has no tokens; --from lengths generates synthetic ones"
-                        : fmt::format("Name the format with --from: one of {}",
-                                      fmt::join(source_kind_words(), ", ")));
+                    ending == ".csv" ? "A length table has no tokens; --from lengths generates synthetic ones"
+                                     : fmt::format("Name the format with --from: one of {}",
+                                                   fmt::join(source_kind_words(), ", ")));
 }
 
 }  // namespace evenkeel::cli

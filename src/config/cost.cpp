@@ -21,7 +21,7 @@ struct Field {
 
 template <class Settings>
 Field<Settings> number_field(std::string name, std::int64_t Settings::*member, std::int64_t min,
-                             std::int64_t max, IntegerOf of = IntegerOf::things) {
+                             std::int64_t max, IntegerUnit of = IntegerUnit::things) {
   const Integer<std::int64_t> format{min, max, of};
   return {std::move(name),
           [=](Settings& settings, const ConfigValue& value) { settings.*member = format.read(value); }};
@@ -75,7 +75,7 @@ const std::vector<Field<ModelDescription>>& model_fields() {
       number_field("active_experts", &Model::active_experts, 1, largest_size),
       number_field("shared_experts", &Model::shared_experts, 0, largest_size),
       number_field("shared_ffn_size", &Model::shared_ffn_size, 0, largest_size),
-      number_field("sliding_window", &Model::sliding_window, 0, largest_size, IntegerOf::tokens),
+      number_field("sliding_window", &Model::sliding_window, 0, largest_size, IntegerUnit::tokens),
       flag_field("backward", &Model::backward)};
   return fields;
 }
@@ -84,7 +84,7 @@ const std::vector<Field<CostModel>>& coefficient_fields() {
   static const std::vector<Field<CostModel>> fields{
       number_field("linear", &CostModel::linear, 0, largest_coefficient),
       number_field("quadratic", &CostModel::quadratic, 0, largest_coefficient),
-      number_field("window", &CostModel::window, 0, largest_size, IntegerOf::tokens)};
+      number_field("window", &CostModel::window, 0, largest_size, IntegerUnit::tokens)};
   return fields;
 }
 

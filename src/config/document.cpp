@@ -57,13 +57,13 @@ std::string tab_indentation_hint(const std::string& text, const YAML::Mark& mark
   return indents ? "Indent with spaces: a tab is in front of the first word of the line" : "";
 }
 
-/// Accepts the events of one document. Throws Second at the beginning of a second document.
+/// Accepts the events of one document. Throws SecondDocument at the beginning of a second document.
 class OneDocument : public YAML::EventHandler {
  public:
   /// Thrown at the beginning of a second document.
-  class Second : public std::exception {
+  class SecondDocument : public std::exception {
    public:
-    explicit Second(const YAML::Mark& mark) : mark_(mark) {}
+    explicit SecondDocument(const YAML::Mark& mark) : mark_(mark) {}
     [[nodiscard]] const YAML::Mark& mark() const noexcept { return mark_; }
 
    private:
@@ -71,7 +71,7 @@ class OneDocument : public YAML::EventHandler {
   };
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    if (begun_) throw Second(mark);
+    if (begun_) throw SecondDocument(mark);
     begun_ = true;
   }
   void OnDocumentEnd() override {}
@@ -100,7 +100,7 @@ void require_one_document(const std::string& text, const Place& place) {
   try {
     while (parser.HandleNextDocument(handler)) {
     }
-  } catch (const OneDocument::Second& second) {
+  } catch (const OneDocument::SecondDocument& second) {
     const auto at = std::min(static_cast<std::size_t>(std::max(0, second.mark().pos)), text.size());
     const std::string_view rest = std::string_view(text).substr(at);
     const std::string where = place.describe_position(second.mark());

@@ -219,7 +219,7 @@ void require_valid_plan(const Config& config, const std::string& profile, const 
   } catch (const Error& error) {
     const std::string& key = error.report().where;
     const bool is_key_of_profile = config_detail::is_profile_section(section_of(key));
-    const std::string where = profile.empty()    ? key
+    const std::string where = profile.empty()     ? key
                               : is_key_of_profile ? "profiles." + profile + "." + key
                                                   : key + " with profile " + profile;
     throw ConfigError(file + where, error.report().message, error.report().hint);
@@ -243,9 +243,7 @@ void require_valid_path(const SourceSettings& source, const std::string& where) 
   const bool reads_file = source.kind && source.kind != SourceKind::synthetic &&
                           source.kind != SourceKind::embedded && source.kind != SourceKind::stream;
   if (reads_file && source.path.empty()) {
-    throw ConfigError(
-        where + ".path", "is missing",
-        "Set it to what the source reads");
+    throw ConfigError(where + ".path", "is missing", "Set it to what the source reads");
   }
   const bool reads_several = source.kind == SourceKind::jsonl || source.kind == SourceKind::safetensors;
   if (!source.more_paths.empty() && !reads_several) {

@@ -78,7 +78,7 @@ template <std::integral T>
 }
 
 /// The kind of quantity that an integer counts.
-enum class IntegerOf : std::uint8_t {
+enum class IntegerUnit : std::uint8_t {
   things,
   tokens,  ///< may have a unit: 32k
 };
@@ -89,18 +89,19 @@ struct Integer {
   using value_type = T;
   T min = std::numeric_limits<T>::min();
   T max = std::numeric_limits<T>::max();
-  IntegerOf of = IntegerOf::things;
+  IntegerUnit of = IntegerUnit::things;
 
-  [[nodiscard]] std::string type() const { return of == IntegerOf::tokens ? "tokens" : "integer"; }
+  [[nodiscard]] std::string type() const { return of == IntegerUnit::tokens ? "tokens" : "integer"; }
   [[nodiscard]] std::string values() const {
     if (max == std::numeric_limits<T>::max()) return write(min) + " or more";
     return write(min) + " to " + write(max);
   }
   /// `word` is an allowed alternative to an integer, which error messages mention.
   [[nodiscard]] T read(const ConfigValue& value, const std::string& word = {}) const {
-    const std::string expected = of == IntegerOf::tokens ? "a number of tokens (32768 or 32k)" : "an integer";
+    const std::string expected =
+        of == IntegerUnit::tokens ? "a number of tokens (32768 or 32k)" : "an integer";
     return read_integer(
-        value, of == IntegerOf::tokens ? expand_token_unit(value.node) : plain_text(value.node), min, max,
+        value, of == IntegerUnit::tokens ? expand_token_unit(value.node) : plain_text(value.node), min, max,
         {word.empty() ? expected : expected + " or " + word,
          write(min) + " to " + write(max) + (word.empty() ? "" : ", or " + word)});
   }
@@ -109,7 +110,7 @@ struct Integer {
 
 /// Returns the format of numbers of tokens from `min` to `max`.
 [[nodiscard]] constexpr Integer<std::int64_t> token_count_format(std::int64_t min, std::int64_t max) {
-  return {min, max, IntegerOf::tokens};
+  return {min, max, IntegerUnit::tokens};
 }
 
 /// An integer, or a word (auto, null) that leaves the value unset.

@@ -39,8 +39,9 @@ std::int64_t checked_multiply_add(std::int64_t left, std::int64_t right, std::in
 
 void require_positive(std::string_view name, std::int64_t value) {
   if (value < 1) {
-    throw InputError("model." + std::string(name),
-                     "is " + std::to_string(value) + (value == 0 ? " or not set" : "") + "; it must be at least 1");
+    throw InputError(
+        "model." + std::string(name),
+        "is " + std::to_string(value) + (value == 0 ? " or not set" : "") + "; it must be at least 1");
   }
 }
 

@@ -85,10 +85,10 @@ void require_matching_column(const Column* column, const FieldSpec& spec, std::i
   if (column == nullptr)
     throw InputError(where, "is missing; micro-batch 0 has it", "Add it to every micro-batch");
   if (column->spec() != spec)
-    throw InputError(where,
-                     "is " + description_of(column->spec()) + ", but in micro-batch 0 it is " +
-                         description_of(spec),
-                     "Use the same dtype, kind and shape in every micro-batch");
+    throw InputError(
+        where,
+        "is " + description_of(column->spec()) + ", but in micro-batch 0 it is " + description_of(spec),
+        "Use the same dtype, kind and shape in every micro-batch");
   if (is_counted(spec.kind) && column->samples().size() != rows) {
     throw InputError(where, "has " + std::string(name_of(spec.kind)) + " for " +
                                 format_plain_count(column->samples().size(), "sample") +

@@ -213,15 +213,15 @@ Job::~Job() {
 }
 
 void Job::compare_with_saved_state() {
-  run_together(world(), [&] { described_ = service_.state(); });
-  stream_->describe(described_);
-  fail_together(world(), try_on_replicated_data([&] { changes_ = state_.accept_changes(described_); }));
+  run_together(world(), [&] { current_state_ = service_.state(); });
+  stream_->describe(current_state_);
+  fail_together(world(), try_on_replicated_data([&] { changes_ = state_.accept_changes(current_state_); }));
 }
 
 ServiceState Job::state() const {
   ServiceState state = service_.state();
-  state.sources = described_.sources;
-  state.order = described_.order;
+  state.sources = current_state_.sources;
+  state.order = current_state_.order;
   return state;
 }
 

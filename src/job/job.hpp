@@ -131,7 +131,7 @@ class Job {
   /// have no effect.
   void require_fields_of_settings(const Step& step) const;
   [[nodiscard]] OutputRequest output_request() const;
-  /// Collective; called only if a state is kept. Sets `described_` and `changes_`. Throws ConfigError on
+  /// Collective; called only if a state is kept. Sets `current_state_` and `changes_`. Throws ConfigError on
   /// every rank if the job differs from the saved state and changes are refused.
   void compare_with_saved_state();
   [[nodiscard]] ServiceState state() const;
@@ -154,7 +154,8 @@ class Job {
   JobState state_;
   DataService service_;
   std::unique_ptr<SampleStream> stream_;
-  ServiceState described_;  // state before this run's first step, with this job's configuration and sources
+  ServiceState
+      current_state_;  // state before this run's first step, with this job's configuration and sources
   std::vector<std::string> changes_;  // differences from the state from which the job resumes
   std::optional<OutputFolders> folders_;
   std::int64_t steps_ = 0;

@@ -23,17 +23,17 @@ JobState::JobState(const boost::mpi::communicator& world, const StateSettings& s
   if (world.rank() == 0) {
     work([&] {
       if (!text.empty()) return;
-      begin_ = state_of_new_job(config);
-      begin_.job = is_kept() ? random_name() : "";
-      text = to_text(begin_);
+      initial_state_ = state_of_new_job(config);
+      initial_state_.job = is_kept() ? random_name() : "";
+      text = to_text(initial_state_);
     });
   }
   broadcast_bytes(world, text, 0, work);
   work([&] {
-    begin_ = parse_state(text, "the state of the job");
+    initial_state_ = parse_state(text, "the state of the job");
     // Until a job has made a step, its settings may still change.
-    if (begin_.next_step == 0) begin_.settings = list_settings(config);
-    is_resumed_ = begin_.next_step > 0;
+    if (initial_state_.next_step == 0) initial_state_.settings = list_settings(config);
+    is_resumed_ = initial_state_.next_step > 0;
   });
   work.agree(world);
 }
@@ -54,23 +54,23 @@ std::vector<std::string> JobState::accept_changes(const ServiceState& now) const
   // The state of a new job has no sources to compare with.
   if (!is_resumed_) return {};
   if (settings_.changed == ChangedJob::refused)
-    require_same_job(begin_, now, (settings_.folder / StateFolder::file_name).string());
-  return differences(begin_, now);
+    require_same_job(initial_state_, now, (settings_.folder / StateFolder::file_name).string());
+  return differences(initial_state_, now);
 }
 
 bool JobState::write_if_due(const boost::mpi::communicator& world, std::int64_t next_step,
                             const std::function<ServiceState()>& now, bool always) {
-  if (!is_kept() || next_step == written_) return true;
+  if (!is_kept() || next_step == last_written_step_) return true;
   if (!always && next_step % settings_.every != 0) return false;
   const Phase phase("keep the state", next_step);
   run_together(world, [&] {
     if (!folder_) return;
     ServiceState state = now();
     state.next_step = next_step;
-    state.job = begin_.job;
+    state.job = initial_state_.job;
     folder_->write(state);
   });
-  written_ = next_step;
+  last_written_step_ = next_step;
   return true;
 }
 

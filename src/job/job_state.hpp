@@ -36,7 +36,7 @@ class JobState {
   /// Returns whether the job resumes from a state with at least one step.
   [[nodiscard]] bool is_resumed() const noexcept { return is_resumed_; }
   /// Returns the state from which the job begins.
-  [[nodiscard]] const ServiceState& initial_state() const noexcept { return begin_; }
+  [[nodiscard]] const ServiceState& initial_state() const noexcept { return initial_state_; }
 
   /// Compares the job with the state from which it resumes. Returns the differences; empty for a new job.
   /// Throws ConfigError if there are differences, unless changes are accepted. Local, on replicated data.
@@ -53,9 +53,9 @@ class JobState {
 
   StateSettings settings_;
   std::optional<StateFolder> folder_;  // set on rank 0 if a state is kept
-  ServiceState begin_;
+  ServiceState initial_state_;
   bool is_resumed_ = false;
-  std::int64_t written_ = -1;  // next step of the last written state
+  std::int64_t last_written_step_ = -1;  // next step of the last written state
 };
 
 }  // namespace evenkeel

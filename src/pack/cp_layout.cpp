@@ -45,8 +45,8 @@ void require_equal_chunks(std::int64_t aligned_length, std::int64_t chunks) {
 void require_cumulative(std::span<const std::int32_t> cu_seqlens, const char* what) {
   if (cu_seqlens.empty()) throw InputError(what, "is empty; cumulative lengths must start with 0");
   if (cu_seqlens.front() != 0) {
-    throw InputError(what, "starts with " + std::to_string(cu_seqlens.front()) +
-                               "; cumulative lengths must start with 0");
+    throw InputError(
+        what, "starts with " + std::to_string(cu_seqlens.front()) + "; cumulative lengths must start with 0");
   }
   const auto fall = std::ranges::adjacent_find(cu_seqlens, std::ranges::greater{});
   if (fall == cu_seqlens.end()) return;

@@ -73,9 +73,10 @@ int ring_degree(const MindSpeedCp& cp) {
   if (cp.algorithm == MindSpeedCpAlgorithm::ring) return cp.size;
   if (cp.algorithm == MindSpeedCpAlgorithm::ulysses) return 1;
   if (cp.ulysses_degree < 1 || cp.size % cp.ulysses_degree != 0) {
-    throw InputError("ulysses_degree_in_cp", "is " + std::to_string(cp.ulysses_degree) +
-                                                 "; it must be at least 1 and divide the context-parallel size, " +
-                                                 std::to_string(cp.size));
+    throw InputError("ulysses_degree_in_cp",
+                     "is " + std::to_string(cp.ulysses_degree) +
+                         "; it must be at least 1 and divide the context-parallel size, " +
+                         std::to_string(cp.size));
   }
   return cp.size / cp.ulysses_degree;
 }

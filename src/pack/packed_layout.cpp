@@ -93,8 +93,8 @@ PackedLayout PackedLayout::padded_to(std::int64_t rows) const {
                          format_plain_count(size(), "sequence") + ", which cannot be padded to " +
                          format_plain_count(rows, "row"),
                      size() == 0 ? "Pad a micro-batch that has a sequence"
-                                 : "Pad to " + format_plain_count(num_rows(), "row") + " plus a multiple of the alignment, " +
-                                       std::to_string(alignment_));
+                                 : "Pad to " + format_plain_count(num_rows(), "row") +
+                                       " plus a multiple of the alignment, " + std::to_string(alignment_));
   }
   PackedLayout padded = *this;
   if (added == 0) return padded;
@@ -107,12 +107,13 @@ PackedLayout PackedLayout::padded_to(std::int64_t rows) const {
 PackedLayout PackedLayout::with_shape(const PackedShape& shape) const {
   const PackedShape needed{local_rows(), size(), max_seqlen_, cp_.size};
   if (!shape.holds(needed, alignment_)) {
-    throw InputError("packed micro-batch",
-                     "has " + text_of(needed) + ", which cannot be padded to " + text_of(shape) +
-                         " with an alignment of " + std::to_string(alignment_),
-                     "Choose a shape for the same number of ranks that is at least as large in all respects, in "
-                     "which the rows of all ranks are a multiple of the alignment, and whose additional "
-                     "sequences can hold the added rows");
+    throw InputError(
+        "packed micro-batch",
+        "has " + text_of(needed) + ", which cannot be padded to " + text_of(shape) +
+            " with an alignment of " + std::to_string(alignment_),
+        "Choose a shape for the same number of ranks that is at least as large in all respects, in "
+        "which the rows of all ranks are a multiple of the alignment, and whose additional "
+        "sequences can hold the added rows");
   }
   PackedLayout padded = *this;
   const std::int64_t longest = shape.max_seqlen / alignment_ * alignment_;

@@ -58,8 +58,9 @@ std::string description_of(const FieldSpec& spec) {
 void require_usable_name(const FieldSpec& spec) {
   if (std::ranges::find(derived_names, spec.name) == derived_names.end()) return;
   throw InputError(quoted_name(spec),
-                   spec.name == "__metadata__" ? "has a name that is reserved for the metadata of safetensors files"
-                                                     : "has a name that is reserved for Evenkeel's own tensors",
+                   spec.name == "__metadata__"
+                       ? "has a name that is reserved for the metadata of safetensors files"
+                       : "has a name that is reserved for Evenkeel's own tensors",
                    "Choose a name other than " + join(derived_names));
 }
 
@@ -69,10 +70,10 @@ void require_usable_form(const FieldSpec& spec) {
   FieldSpec widened = spec;
   widened.dtype = DType::int64;
   const bool is_narrow = spec.dtype == DType::int32 && !unmet_form_requirement(widened);
-  throw InputError(quoted_name(spec),
-                   "is " + description_of(spec) + "; it must have " + std::string(*missing),
-                   is_narrow ? "Convert it to int64, for example with astype('int64') in NumPy or long() in PyTorch"
-                             : "Provide it in that form, or under another name");
+  throw InputError(
+      quoted_name(spec), "is " + description_of(spec) + "; it must have " + std::string(*missing),
+      is_narrow ? "Convert it to int64, for example with astype('int64') in NumPy or long() in PyTorch"
+                : "Provide it in that form, or under another name");
 }
 
 void require_different_names(std::span<const FieldSpec> fields) {

@@ -28,7 +28,7 @@ double fraction_of(double part, double whole) noexcept {
 /// `all` is 1.
 std::string costliest_sample_text(std::int64_t some, std::size_t all) {
   if (all == 1) return "The costliest sample";
-  return "In " + format_grouped(some) + " of " + format_grouped(static_cast<std::int64_t>(all)) +
+  return "In " + format_with_commas(some) + " of " + format_with_commas(static_cast<std::int64_t>(all)) +
          " steps the costliest sample";
 }
 
@@ -126,14 +126,15 @@ void add_excess_micro_batches_advice(const RunPicture& run, const PassFigures& s
   const std::int64_t more = sums.micro_batches - sums.lower_bound;
   const double share = fraction_of(static_cast<double>(more), static_cast<double>(sums.micro_batches));
   if (share < least_share) return;
-  const std::string empty =
-      sums.empty == 0 ? "" : fmt::format(" {} over all DP ranks {} empty.", format_grouped(sums.empty),
-                                         sums.empty == 1 ? "is" : "are");
+  const std::string empty = sums.empty == 0
+                                ? ""
+                                : fmt::format(" {} over all DP ranks {} empty.",
+                                              format_with_commas(sums.empty), sums.empty == 1 ? "is" : "are");
   all.push_back(
       {share,
        fmt::format("A DP rank has {}{}; by tokens and cap, {} may be enough.{}",
                    format_count(sums.micro_batches, "micro-batch", "micro-batches"),
-                   run.points().size() == 1 ? "" : " over all steps", format_grouped(sums.lower_bound),
+                   run.points().size() == 1 ? "" : " over all steps", format_with_commas(sums.lower_bound),
                    empty),
        run.planning().may_require_more
            ? "micro_batch.count, min_count or multiple_of (its "
@@ -169,8 +170,8 @@ void add_broken_caps_advice(const RunPicture& run, const PassFigures& sums, std:
   all.push_back({fraction_of(static_cast<double>(sums.above_cap), number),
                  fmt::format("{} {} above the cap, up to {} rows where {} are allowed.",
                              format_count(sums.above_cap, "micro-batch", "micro-batches"),
-                             sums.above_cap == 1 ? "is" : "are", format_grouped(sums.widest),
-                             format_grouped(run.planning().cap)),
+                             sums.above_cap == 1 ? "is" : "are", format_with_commas(sums.widest),
+                             format_with_commas(run.planning().cap)),
                  "balance.preset: " + run.planning().preset +
                      " reproduces another system's plan, which does not keep the cap.",
                  "Leave balance.preset out to keep the cap, or leave memory for the widest."});
@@ -184,11 +185,11 @@ void add_no_loss_advice(const RunPicture& run, const PassFigures& sums, std::vec
   all.push_back(
       {fraction_of(static_cast<double>(steps), static_cast<double>(of_all)),
        fmt::format("In {} of {} no token carries loss: all loss weights are 0, and nothing is trained.",
-                   format_grouped(steps), format_count(of_all, "step")),
+                   format_with_commas(steps), format_count(of_all, "step")),
        fmt::format("Samples without such a token: {} of {}. Responses are empty or cut off, or loss masks "
                    "are 0.",
-                   format_grouped(sums.without_loss + sums.left_out),
-                   format_grouped(sums.samples + sums.left_out)),
+                   format_with_commas(sums.without_loss + sums.left_out),
+                   format_with_commas(sums.samples + sums.left_out)),
        "Check loss_mask, prompt_ids and batch.max_length; batch.without_loss: drop leaves such samples out, "
        "and "
        "error ends the job at the first."});

@@ -24,7 +24,7 @@ static_assert(bytes_of_listed_arrival_figures() == sizeof(ArrivalFigures),
 std::string staleness_text(const std::map<std::int64_t, std::int64_t>& staleness) {
   std::string text;
   for (const auto& [versions, samples] : staleness)
-    text += fmt::format("{}{} by {}", text.empty() ? "" : ", ", format_grouped(samples), versions);
+    text += fmt::format("{}{} by {}", text.empty() ? "" : ", ", format_with_commas(samples), versions);
   return text.empty() ? "none" : text + (staleness.rbegin()->first == 1 ? " version" : " versions");
 }
 

@@ -43,10 +43,10 @@ std::string describe_repeated_tokens(const RepeatedTokens& repeated) {
   std::string parts;
   for (std::size_t l = 0; l < repeated.size(); ++l) {
     if (repeated[l] == 0) continue;
-    parts += (parts.empty() ? "" : ", ") + format_grouped(repeated[l]) + " " + repeat_reasons[l].words;
+    parts += (parts.empty() ? "" : ", ") + format_with_commas(repeated[l]) + " " + repeat_reasons[l].words;
   }
   const auto limits = std::ranges::count_if(repeated, [](std::int64_t tokens) { return tokens > 0; });
-  return limits == 1 ? parts : format_grouped(sum_of(repeated)) + (parts.empty() ? "" : ": ") + parts;
+  return limits == 1 ? parts : format_with_commas(sum_of(repeated)) + (parts.empty() ? "" : ": ") + parts;
 }
 
 nlohmann::json repeated_json(const RepeatedTokens& repeated) {

@@ -16,9 +16,9 @@ namespace {
 
 std::string describe_cost(const CostModel& cost) {
   std::string text =
-      cost.linear == 1 && cost.quadratic == 0 ? "tokens" : format_grouped(cost.linear) + " * length";
+      cost.linear == 1 && cost.quadratic == 0 ? "tokens" : format_with_commas(cost.linear) + " * length";
   if (cost.quadratic != 0)
-    text += " + " + (cost.quadratic == 1 ? "" : format_grouped(cost.quadratic) + " * ") + "length^2";
+    text += " + " + (cost.quadratic == 1 ? "" : format_with_commas(cost.quadratic) + " * ") + "length^2";
   if (cost.quadratic != 0 && cost.window > 0) text += fmt::format(", window {}", cost.window);
   return text;
 }

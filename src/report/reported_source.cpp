@@ -49,9 +49,9 @@ std::string dropped_text(const std::map<std::string, std::int64_t>& dropped) {
   for (const auto& [reason, samples] : dropped) {
     if (samples == 0) continue;
     all += samples;
-    reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", format_grouped(samples), reason);
+    reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", format_with_commas(samples), reason);
   }
-  return format_grouped(all) + " dropped" + (reasons.empty() ? "" : " (" + reasons + ")");
+  return format_with_commas(all) + " dropped" + (reasons.empty() ? "" : " (" + reasons + ")");
 }
 
 double mean(std::int64_t sum, std::int64_t count) {
@@ -62,10 +62,10 @@ double mean(std::int64_t sum, std::int64_t count) {
 
 std::vector<std::pair<std::string, std::string>> arrival_rows(const ArrivalFigures& arrivals) {
   return {{"samples that arrived",
-           fmt::format("{}: {} trained, {} in steps, {} waiting, {}; {}", format_grouped(arrivals.received),
-                       format_grouped(arrivals.trained), format_grouped(arrivals.formed),
-                       format_grouped(arrivals.waiting), dropped_text(arrivals.dropped),
-                       format_count(arrivals.duplicates, "duplicate"))},
+           fmt::format("{}: {} trained, {} in steps, {} waiting, {}; {}",
+                       format_with_commas(arrivals.received), format_with_commas(arrivals.trained),
+                       format_with_commas(arrivals.formed), format_with_commas(arrivals.waiting),
+                       dropped_text(arrivals.dropped), format_count(arrivals.duplicates, "duplicate"))},
           {"response tokens of a sample",
            fmt::format("{:.1f} of those that arrived, {:.1f} of those that were trained",
                        mean(arrivals.received_tokens, arrivals.received),

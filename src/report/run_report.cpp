@@ -104,12 +104,12 @@ void add_token_rows(const RunTotals& t, Table& table) {
   // With shared prefixes, compare with the rows before sharing, since sharing removes rows that are not
   // padding.
   const std::int64_t removed = total.padded_rows - (t.sharing ? total.unshared_rows : total.rows);
-  table.row("samples", format_grouped(total.samples) + " in " + format_count(t.passes.passes(), "step"));
-  table.row("tokens", format_grouped(total.tokens));
-  table.row("tokens with loss", format_grouped(total.loss_tokens) + samples_without_loss_text(total));
-  table.row("rows in a padded batch", format_grouped(total.padded_rows));
+  table.row("samples", format_with_commas(total.samples) + " in " + format_count(t.passes.passes(), "step"));
+  table.row("tokens", format_with_commas(total.tokens));
+  table.row("tokens with loss", format_with_commas(total.loss_tokens) + samples_without_loss_text(total));
+  table.row("rows in a padded batch", format_with_commas(total.padded_rows));
   table.row("rows delivered",
-            fmt::format("{} ({:.1f} % {})", format_grouped(total.rows),
+            fmt::format("{} ({:.1f} % {})", format_with_commas(total.rows),
                         percent_of(total.rows - total.filled, total.rows),
                         t.latest.pads_micro_batches ? "padding and alignment" : "alignment"));
   table.row("padding removed", fmt::format("{}, {:.1f} % of the padded batch", format_count(removed, "row"),
@@ -158,11 +158,11 @@ void add_micro_batch_rows(const RunTotals& t, Table& table) {
           : "; " + table.highlight(format_count(total.above_cap, "MICRO-BATCH", "MICRO-BATCHES") +
                                    " ABOVE THE CAP");
   table.row("micro-batches per DP rank",
-            fmt::format("{}{} (lower bound {}), {} empty", format_grouped(total.micro_batches),
-                        t.passes.passes() == 1 ? "" : " over all steps", format_grouped(total.lower_bound),
-                        format_grouped(total.empty)));
+            fmt::format("{}{} (lower bound {}), {} empty", format_with_commas(total.micro_batches),
+                        t.passes.passes() == 1 ? "" : " over all steps",
+                        format_with_commas(total.lower_bound), format_with_commas(total.empty)));
   table.row("widest micro-batch",
-            fmt::format("{} of {}, aligned to {}{}", format_grouped(total.widest),
+            fmt::format("{} of {}, aligned to {}{}", format_with_commas(total.widest),
                         format_count(t.latest.cap, "token"), t.latest.alignment, above));
 }
 
@@ -186,7 +186,7 @@ void add_strategy_rows(const RunTotals& t, Table& table) {
   const std::string_view meet = f.meet == SyncPoint::step ? "once a step" : "at every micro-batch";
   table.row("strategy",
             fmt::format("grid in {} of {}: ranks meet {}; hierarchical alone would end {}, grid alone {}",
-                        format_grouped(f.grids), format_count(f.steps, "step"), meet,
+                        format_with_commas(f.grids), format_count(f.steps, "step"), meet,
                         format_percent_later(f.hierarchical_end, f.chosen_end),
                         format_percent_later(f.grid_end, f.chosen_end)));
 }
@@ -220,15 +220,15 @@ void add_sharing_rows(const RunTotals& t, Table& table) {
   const PassFigures total = t.passes.total();
   const std::int64_t saved = total.unshared_rows - total.rows;
   table.row("rows saved by sharing",
-            fmt::format("{} of {} ({:.1f} %)", format_grouped(saved), format_grouped(total.unshared_rows),
-                        percent_of(saved, total.unshared_rows)));
-  table.row(
-      "tokens with shared prefixes once",
-      fmt::format("{} of {} ({:.1f} % saved)", format_grouped(s.tokens), format_grouped(s.repeated_tokens),
-                  percent_of(s.repeated_tokens - s.tokens, s.repeated_tokens)));
+            fmt::format("{} of {} ({:.1f} %)", format_with_commas(saved),
+                        format_with_commas(total.unshared_rows), percent_of(saved, total.unshared_rows)));
+  table.row("tokens with shared prefixes once",
+            fmt::format("{} of {} ({:.1f} % saved)", format_with_commas(s.tokens),
+                        format_with_commas(s.repeated_tokens),
+                        percent_of(s.repeated_tokens - s.tokens, s.repeated_tokens)));
   table.row("attention scores",
-            fmt::format("{} of {} ({:.1f} % saved)", format_grouped(s.score_entries),
-                        format_grouped(s.repeated_score_entries),
+            fmt::format("{} of {} ({:.1f} % saved)", format_with_commas(s.score_entries),
+                        format_with_commas(s.repeated_score_entries),
                         percent_of(s.repeated_score_entries - s.score_entries, s.repeated_score_entries)));
   table.row("tokens repeated by splits", describe_repeated_tokens(total.repeated));
 }

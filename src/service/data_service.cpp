@@ -39,7 +39,7 @@ StepMaker& checked_maker(ServiceParts& parts) {
 /// Throws ConfigError if sources were not compared, and InputError if this service cannot make steps ahead
 /// now. `parts` must be equal on all ranks.
 void require_free_for_steps(const ServiceParts& parts) {
-  if (parts.unchecked) throw_unchecked_sources(*parts.unchecked);
+  if (parts.unchecked_state) throw_unchecked_sources(*parts.unchecked_state);
   if (parts.makes_ahead)
     throw InputError("service", "already makes steps ahead, and can follow only one sequence of steps",
                      "Destroy these Steps, or stop the stream that makes them, first");
@@ -52,7 +52,7 @@ void require_free_for_steps(const ServiceParts& parts) {
 /// Throws ConfigError if sources were not compared, and InputError if this service makes or has made steps
 /// ahead. `parts` must be equal on all ranks.
 void require_free_for_samples(const ServiceParts& parts) {
-  if (parts.unchecked) throw_unchecked_sources(*parts.unchecked);
+  if (parts.unchecked_state) throw_unchecked_sources(*parts.unchecked_state);
   if (parts.ahead || parts.position)
     throw InputError("service",
                      std::string(parts.makes_ahead ? "makes" : "has made") +
@@ -80,7 +80,7 @@ DataService::DataService(const Communicator& world, const Config& config, const 
   require_resumable(world, config, from, changed);
   abort_if_out_of_memory([&] { parts_->maker.emplace(world, config, from); });
   if (changed == ChangedJob::refused && !from.sources.empty())
-    fail_together(world, try_on_replicated_data([&] { parts_->unchecked = from; }));
+    fail_together(world, try_on_replicated_data([&] { parts_->unchecked_state = from; }));
 }
 
 DataService::DataService(DataService&&) noexcept = default;
@@ -88,17 +88,17 @@ DataService& DataService::operator=(DataService&&) noexcept = default;
 DataService::~DataService() = default;
 
 bool DataService::has_unchecked_sources() const noexcept {
-  return parts_->unchecked.has_value();
+  return parts_->unchecked_state.has_value();
 }
 
 void DataService::require_sources(const ServiceState& now) {
   fail_together(mesh().world(), try_on_replicated_data([&] {
-                  ServiceState other = *parts_->unchecked;
+                  ServiceState other = *parts_->unchecked_state;
                   other.sources = now.sources;
                   other.order = now.order;
-                  require_same_job(*parts_->unchecked, other, state_to_resume_from);
+                  require_same_job(*parts_->unchecked_state, other, state_to_resume_from);
                 }));
-  parts_->unchecked.reset();
+  parts_->unchecked_state.reset();
 }
 
 Steps DataService::steps(Steps::Reader read, std::int64_t num_steps, std::string profile) {

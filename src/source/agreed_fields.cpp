@@ -13,10 +13,10 @@ namespace evenkeel {
 namespace {
 
 /// A field with the properties that have been decided so far, and the names of the parts that decided them.
-struct Decided {
+struct DecidedField {
   SourceField field;
-  const std::string* by_kind = nullptr;
-  const std::string* by_elements = nullptr;
+  const std::string* kind_source = nullptr;
+  const std::string* element_source = nullptr;
 };
 
 std::string hint_for(std::string_view part_kind) {
@@ -45,27 +45,27 @@ bool may_be_kind(const SourceField& field, FieldKind kind) {
 
 /// Adopts the part's values for properties that are still undecided. Throws InputError if the part
 /// contradicts a decided property.
-void merge_into_decided(Decided& so_far, const SourceField& field, const std::string& part,
+void merge_into_decided(DecidedField& so_far, const SourceField& field, const std::string& part,
                         std::string_view part_kind) {
   SourceField& decided = so_far.field;
   const FieldKind kind = decided.is_kind_open ? field.spec.kind : decided.spec.kind;
   if (!may_be_kind(decided, kind) || !may_be_kind(field, kind)) {
-    reject(part, field.spec.name, "of kind " + std::string(name_of(field.spec.kind)), *so_far.by_kind,
+    reject(part, field.spec.name, "of kind " + std::string(name_of(field.spec.kind)), *so_far.kind_source,
            "of kind " + std::string(name_of(decided.spec.kind)), part_kind);
   }
-  if (decided.is_kind_open && !field.is_kind_open) so_far.by_kind = &part;
+  if (decided.is_kind_open && !field.is_kind_open) so_far.kind_source = &part;
   decided.spec.kind = kind;
   decided.is_kind_open = decided.is_kind_open && field.is_kind_open;
   if (field.is_element_open) return;
   if (!decided.is_element_open && !have_same_dtype_and_shape(field.spec, decided.spec)) {
-    reject(part, field.spec.name, elements_text(field.spec), *so_far.by_elements, elements_text(decided.spec),
-           part_kind);
+    reject(part, field.spec.name, elements_text(field.spec), *so_far.element_source,
+           elements_text(decided.spec), part_kind);
   }
   if (!decided.is_element_open) return;
   decided.spec.dtype = field.spec.dtype;
   decided.spec.trailing = field.spec.trailing;
   decided.is_element_open = false;
-  so_far.by_elements = &part;
+  so_far.element_source = &part;
 }
 
 void require_field(const FieldsOfPart& part, const std::string& field, const std::string& other,
@@ -90,17 +90,17 @@ Column reinterpret_rows(const Column& column, const FieldSpec& spec, const Ragge
 }  // namespace
 
 std::vector<SourceField> agreed_fields(std::span<const FieldsOfPart> parts, std::string_view part_kind) {
-  std::map<std::string, Decided> decided;
+  std::map<std::string, DecidedField> decided;
   for (const FieldsOfPart& part : parts) {
     for (const SourceField& field : part.fields) {
       const auto [found, is_new] =
-          decided.try_emplace(field.spec.name, Decided{field, &part.name, &part.name});
+          decided.try_emplace(field.spec.name, DecidedField{field, &part.name, &part.name});
       if (!is_new) merge_into_decided(found->second, field, part.name, part_kind);
     }
   }
   std::vector<SourceField> agreed;
   for (auto& [name, so_far] : decided) {
-    for (const FieldsOfPart& part : parts) require_field(part, name, *so_far.by_kind, part_kind);
+    for (const FieldsOfPart& part : parts) require_field(part, name, *so_far.kind_source, part_kind);
     agreed.push_back(std::move(so_far.field));
   }
   return agreed;

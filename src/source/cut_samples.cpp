@@ -149,10 +149,12 @@ void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFie
     const auto ranges =
         std::ranges::find(fields, by, [](const SourceField& other) { return other.spec.name; });
     if (ranges != fields.end() && has_form_of_ranges(ranges->spec)) continue;
-    throw InputError(name,
-                     is_cut + "'" + by + "', which must say which rows belong to which tokens, " +
-                         (ranges == fields.end() ? "is missing" : "does not have rows [2] of int64"),
-                     "Provide a field with that name that has the token range of each row, [first token, last token + 1]" + keep);
+    throw InputError(
+        name,
+        is_cut + "'" + by + "', which must say which rows belong to which tokens, " +
+            (ranges == fields.end() ? "is missing" : "does not have rows [2] of int64"),
+        "Provide a field with that name that has the token range of each row, [first token, last token + 1]" +
+            keep);
   }
 }
 

@@ -54,9 +54,10 @@ Selection select_samples(const SampleSource& source, const Config& config, std::
       length, name);
   if (selection.size() == 0) {
     const FilterCounts& counts = selection.counts();
-    const std::string advice = config.filter.max_length ? "Raise batch.max_length, which is "
-                                                       : "Raise the caps of micro-batches and paths, which limit "
-                                                         "samples to ";
+    const std::string advice = config.filter.max_length
+                                   ? "Raise batch.max_length, which is "
+                                   : "Raise the caps of micro-batches and paths, which limit "
+                                     "samples to ";
     throw InputError(name,
                      "has no samples left: of " + format_plain_count(source.num_samples(), "sample") +
                          ", batch.too_long drops " + std::to_string(counts.dropped_too_long) +
@@ -261,9 +262,9 @@ void PlainStream::Parts::set_up_reading(const Config& config) {
     SharesAhead::Reader reader{readers.rank(), readers.size(), {}};
     for (int rank = 0; rank < readers.size(); ++rank) {
       if (nodes[static_cast<std::size_t>(rank)] == nodes[static_cast<std::size_t>(readers.rank())])
-        reader.of_node.push_back(rank);
+        reader.node_ranks.push_back(rank);
     }
-    const std::int64_t window = window_steps(config.batch, std::ssize(reader.of_node));
+    const std::int64_t window = window_steps(config.batch, std::ssize(reader.node_ranks));
     const OpenSource& last = open_sources.back();
     shares.emplace(*schedule, last.first_entry + last.selection.size(), std::move(reader), window,
                    [this](std::span<const std::int64_t> entries) { prefetch(entries); });

@@ -24,14 +24,14 @@ class SharesAhead {
   struct Reader {
     int rank = 0;
     int num_ranks = 1;
-    std::vector<int> of_node{0};  ///< ranks on this rank's node, including this rank; ascending
+    std::vector<int> node_ranks{0};  ///< ranks on this rank's node, including this rank; ascending
   };
   /// Callback that prefetches the samples of these entries.
   using Prefetch = std::function<void(std::span<const std::int64_t>)>;
 
   /// `entries` is the number of entries over all sources; the schedule's entries are in [0, entries).
   /// `window` is the maximum number of steps whose samples are prefetched together. The schedule must outlive
-  /// this object. Precondition: reader.of_node contains reader.rank and is ascending.
+  /// this object. Precondition: reader.node_ranks contains reader.rank and is ascending.
   SharesAhead(BatchSchedule& schedule, std::int64_t entries, Reader reader, std::int64_t window,
               Prefetch prefetch);
 
@@ -40,7 +40,7 @@ class SharesAhead {
   [[nodiscard]] std::vector<std::int64_t> fetch_share(std::int64_t step);
 
  private:
-  [[nodiscard]] std::int64_t end_of_drawn_steps() const noexcept { return first_ + std::ssize(shares_); }
+  [[nodiscard]] std::int64_t end_of_drawn_steps() const noexcept { return first_step_ + std::ssize(shares_); }
   void draw_shares_until(std::int64_t step);
   void collect_entries_until(std::int64_t step);
   void prefetch_window_part(std::int64_t step);
@@ -50,11 +50,11 @@ class SharesAhead {
   Reader reader_;
   std::int64_t window_;
   Prefetch prefetch_;
-  std::int64_t first_ = 0;                        // number of the step of the first element of shares_
-  std::deque<std::vector<std::int64_t>> shares_;  // shares of consecutive steps that were not returned yet
-  std::int64_t window_end_ = 0;                   // first step after the window that is being read
-  std::vector<std::int64_t> to_prefetch_;         // entries of the next window to prefetch, ascending
-  std::size_t num_prefetched_ = 0;  // number of elements of to_prefetch_ that have been prefetched
+  std::int64_t first_step_ = 0;                    // number of the step of the first element of shares_
+  std::deque<std::vector<std::int64_t>> shares_;   // shares of consecutive steps that were not returned yet
+  std::int64_t window_end_ = 0;                    // first step after the window that is being read
+  std::vector<std::int64_t> entries_to_prefetch_;  // entries of the next window to prefetch, ascending
+  std::size_t num_prefetched_ = 0;  // number of elements of entries_to_prefetch_ that have been prefetched
 };
 
 }  // namespace evenkeel

@@ -47,8 +47,8 @@ class Reader {
   [[nodiscard]] std::int64_t count(const char* key) const {
     const std::int64_t count = integer(key);
     if (count > most_counted || count < -most_counted)
-      reject(std::string("'") + key + "' is " + std::to_string(count) + "; its absolute value must be at most " +
-             std::to_string(most_counted));
+      reject(std::string("'") + key + "' is " + std::to_string(count) +
+             "; its absolute value must be at most " + std::to_string(most_counted));
     return count;
   }
   [[nodiscard]] std::string text(const char* key) const {

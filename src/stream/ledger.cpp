@@ -45,8 +45,7 @@ std::int64_t WaitingGroup::version() const noexcept {
 std::string uid_rejection_reason(const Uid& uid) {
   const auto* const text = std::get_if<std::string>(&uid);
   if (text == nullptr) return "";
-  if (text->empty())
-    return "has an empty uid. Give all responses to one prompt the same non-empty uid";
+  if (text->empty()) return "has an empty uid. Give all responses to one prompt the same non-empty uid";
   if (std::ssize(*text) <= max_uid_bytes) return "";
   return "has a uid of " + std::to_string(text->size()) + " bytes, but at most " +
          std::to_string(max_uid_bytes) + " are allowed. Give its group a shorter name";
@@ -127,7 +126,8 @@ std::string Ledger::rejection_reason(const SampleAccepted& sample) const {
   if (index >= settings_.group_size) {
     return "has index " + std::to_string(index) + ", but a group has " +
            format_plain_count(settings_.group_size, "sample") +
-           ", numbered from 0. Number the responses to a prompt from 0, or set the group size (--group-size, or "
+           ", numbered from 0. Number the responses to a prompt from 0, or set the group size (--group-size, "
+           "or "
            "stream.group_size) to the number of responses";
   }
   if (sample.version < 0) return "has version " + std::to_string(sample.version) + ". Versions begin at 0";
@@ -145,7 +145,8 @@ std::string Ledger::version_rejection_reason(std::int64_t version) const {
 
 Changes Ledger::apply(const Event& event) {
   if (event.number <= latest_)
-    reject(event.number, "follows event " + std::to_string(latest_) + ", but numbers of events must increase");
+    reject(event.number,
+           "follows event " + std::to_string(latest_) + ", but numbers of events must increase");
   Changes changes;
   std::visit([&](const auto& what) { require_valid_event(event.number, what); }, event.what);
   latest_ = event.number;

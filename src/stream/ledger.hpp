@@ -57,10 +57,10 @@ struct Amount {
 
 /// A grant that has unused tickets.
 struct OpenTickets {
-  std::int64_t version = 0;  ///< policy version at the time of the grant
-  std::int64_t groups = 0;   ///< number of unused tickets, at least one
-  std::int64_t of = 0;       ///< how many tickets were granted, including used ones
-  std::int64_t granted = 0;  ///< copied from TicketsGranted, as are the members below
+  std::int64_t version = 0;         ///< policy version at the time of the grant
+  std::int64_t groups = 0;          ///< number of unused tickets, at least one
+  std::int64_t granted_groups = 0;  ///< how many tickets were granted, including used ones
+  std::int64_t granted = 0;         ///< copied from TicketsGranted, as are the members below
   std::int64_t deadline = 0;
   std::string holder = {};
   std::string request = {};

@@ -32,7 +32,8 @@ void require_valid_late_field(const std::string& name) {
   if (name.empty()) throw ConfigError("stream.late_fields", "lists an empty name", "Remove it");
   if (std::ranges::find(keys, name) == keys.end()) return;
   throw ConfigError("stream.late_fields",
-                    "lists '" + name + "', which belongs to the sample itself and cannot be added later", "Remove it");
+                    "lists '" + name + "', which belongs to the sample itself and cannot be added later",
+                    "Remove it");
 }
 
 constexpr std::array<std::pair<OnStale, std::string_view>, 3> on_stale_words{
@@ -55,9 +56,10 @@ void StreamSettings::validate() const {
   constexpr double year = 366 * 86400;
   require_range<std::int64_t>("group_size", group_size, 1, max_in_group);
   if (min_group && *min_group > group_size) {
-    throw ConfigError("stream.min_group",
-                      "is " + short_text(*min_group) + ", above the group size, which is " + short_text(group_size),
-                      "Lower it, or raise the group size");
+    throw ConfigError(
+        "stream.min_group",
+        "is " + short_text(*min_group) + ", above the group size, which is " + short_text(group_size),
+        "Lower it, or raise the group size");
   }
   require_range<std::int64_t>("min_group", min_trained_samples(), 1, group_size);
   if (deadline) require_range("deadline", *deadline, 0.0, year);

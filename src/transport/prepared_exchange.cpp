@@ -114,8 +114,8 @@ NodesExchange::LeaderTransfer::LeaderTransfer(const NodeGroup& group, const Lead
 NodesExchange::NodesExchange(const NodeGroup& group, const LeaderPlan& plan, int rank, NodeMemory* memory,
                              const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
                              std::int64_t max_bytes)
-    : direct_(sends, direct_ranks(group, plan.send_by), receives, direct_ranks(group, plan.receive_by),
-              max_bytes),
+    : direct_(sends, direct_ranks(group, plan.sending_leaders), receives,
+              direct_ranks(group, plan.receiving_leaders), max_bytes),
       inside_(group, rank, memory, sends, receives, max_bytes) {
   if (plan.uses_leaders()) leader_transfer_.emplace(group, plan, rank, memory, sends, receives, max_bytes);
 }
@@ -187,7 +187,7 @@ PreparedExchange::PreparedExchange(const Communicator& comm, const std::vector<B
     : comm_(comm),
       sends_(sends),
       receives_(receives),
-      all_in_one_call_(options.path == ExchangePath::alltoallv && comm.non_mpi_ranks() == nullptr) {
+      uses_alltoallw_(options.path == ExchangePath::alltoallv && comm.non_mpi_ranks() == nullptr) {
   if (comm.size() == 1) return;
   memory_ = shared_memory(comm, options.path);
   NodeGroup& group = prepare_node_group(comm, options);
@@ -200,7 +200,7 @@ PreparedExchange::PreparedExchange(const Communicator& comm, const std::vector<B
     }
     outgoing_.emplace(sends, message_ranks(memory_, comm.rank()));
     incoming_.emplace(receives, message_ranks(memory_, comm.rank()));
-    if (all_in_one_call_) {
+    if (uses_alltoallw_) {
       alltoallw_.emplace(group, comm.rank(), outgoing_->lists(), incoming_->lists(),
                          options.max_message_bytes);
     } else {
@@ -212,7 +212,7 @@ PreparedExchange::PreparedExchange(const Communicator& comm, const std::vector<B
 
 void PreparedExchange::agree(const std::optional<ErrorReport>& mine) {
   const std::optional<ErrorReport>& error = mine ? mine : work_.error();
-  if (!all_in_one_call_ || comm_.size() == 1) {
+  if (!uses_alltoallw_ || comm_.size() == 1) {
     fail_together(comm_, error);
     return;
   }

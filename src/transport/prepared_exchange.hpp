@@ -124,7 +124,7 @@ class PreparedExchange {
   std::optional<NodesExchange> nodes_;
   std::optional<AlltoallwExchange> alltoallw_;
   std::optional<StagedExchange> staged_;
-  bool all_in_one_call_;
+  bool uses_alltoallw_;
   std::int64_t rounds_ = 0;
 };
 

@@ -84,7 +84,7 @@ std::string end_text(double seconds) {
 /// to end, a rank that has left the watchdog may still be working, so it is not blamed.
 Verdict judge_stalled_job(std::span<const RankState> ranks, bool all_end) {
   std::vector<int> away =
-      filter_ranks(ranks, [&](const RankState& rank) { return rank.has_ended ? !all_end : rank.stays_away; });
+      filter_ranks(ranks, [&](const RankState& rank) { return rank.has_ended ? !all_end : rank.is_busy; });
   if (!away.empty()) return {Verdict::Kind::absent, std::move(away)};
   // Ranks that are ending will never make the calls that the others are waiting for.
   if (!all_end) away = filter_ranks(ranks, [](const RankState& rank) { return rank.is_ending; });
@@ -121,13 +121,13 @@ void RankState::record_heartbeat(const std::string& heartbeat, double now) {
   progress = count;
   heard_at = now;
   was_heard = true;
-  waits = stays_away = is_ending = awaits_producers = false;
+  waits = is_busy = is_ending = awaits_producers = false;
   threads.clear();
   int code = 0;
   for (WatchedThread thread; in >> code >> thread.step; threads.push_back(thread)) {
     const auto whom = static_cast<WaitFor>(code);
     waits |= whom == WaitFor::ranks || whom == WaitFor::end;
-    stays_away |= whom == WaitFor::nobody;
+    is_busy |= whom == WaitFor::nobody;
     is_ending |= whom == WaitFor::end;
     awaits_producers |= whom == WaitFor::producers;
     std::getline(in.ignore(), thread.phase);
@@ -154,7 +154,7 @@ Verdict judge(std::span<const RankState> ranks, double patience, Unheard unheard
   bool all_end = true;  // whether all waiting ranks are waiting for others to end
   for (const RankState& rank : ranks) {
     if (rank.has_ended) continue;
-    if (!rank.was_heard && unheard_ones == Unheard::has_not_come) continue;
+    if (!rank.was_heard && unheard_ones == Unheard::has_not_arrived) continue;
     if (!rank.was_heard || rank.stalled_seconds <= patience || rank.awaits_producers) return {};
     any_waits = any_waits || rank.waits;
     all_end = all_end && (!rank.waits || rank.is_ending);

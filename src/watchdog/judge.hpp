@@ -19,7 +19,7 @@ namespace evenkeel {
 struct RankState : WatchedRank {
   bool waits = false;  ///< whether a thread waits for other ranks
   /// Whether any thread is not waiting (WaitFor::nobody), so the rank may be holding up the others.
-  bool stays_away = false;
+  bool is_busy = false;
   /// Whether the rank is shutting down, and waits for the other ranks to do the same. A rank that waits for
   /// it in any other collective call will wait forever.
   bool is_ending = false;
@@ -52,17 +52,17 @@ struct Verdict {
 
 /// How to interpret a rank from which no heartbeat has been received.
 enum class Unheard : std::uint8_t {
-  may_be_well,   ///< the rank may be running: UDP may be blocked, or the rank may use a different judge
-  has_not_come,  ///< the rank has not begun start_watching(), in which all ranks send heartbeats
+  may_be_running,   ///< the rank may be running: UDP may be blocked, or the rank may use a different judge
+  has_not_arrived,  ///< the rank has not begun start_watching(), in which all ranks send heartbeats
 };
 
 /// Decides whether the job can continue. If the last heartbeat of any running rank is more than `patience`
 /// seconds old, returns `silent` and blames all ranks that have been silent for more than `patience` / 2
 /// seconds. Otherwise, returns a verdict other than healthy only if no running rank has made progress for
 /// more than `patience` seconds, at least one of them waits for other ranks, and none waits for producers.
-/// With Unheard::may_be_well, also requires that every running rank has been heard. O(ranks).
+/// With Unheard::may_be_running, also requires that every running rank has been heard. O(ranks).
 [[nodiscard]] Verdict judge(std::span<const RankState> ranks, double patience,
-                            Unheard unheard = Unheard::may_be_well);
+                            Unheard unheard = Unheard::may_be_running);
 
 /// Returns the ranks from which no heartbeat has ever been received and that have not ended.
 [[nodiscard]] std::vector<int> unheard_ranks(std::span<const RankState> ranks);

@@ -48,16 +48,16 @@ void OwnProgress::sample(double seconds) {
   const bool moved = detect_moved_bytes();
   if (moves == moves_ && !worked && !moved && !waits_for_disk()) return;
   ++progress_count_;
-  for (auto& [thread, used] : used_) used.at_work = 0;
+  for (auto& [thread, used] : cpu_times_) used.at_work = 0;
   passed_ = 0;
 }
 
 // Ignores the processor time of waiting threads, since they poll.
 void OwnProgress::update_cpu_time() {
-  const std::map<std::int32_t, Used> before = std::exchange(used_, {});
+  const std::map<std::int32_t, CpuTime> before = std::exchange(cpu_times_, {});
   const auto update_thread_time = [&](std::int32_t thread, double total) {
     const auto earlier = before.find(thread);
-    Used& used = used_[thread] = earlier == before.end() ? Used{} : earlier->second;
+    CpuTime& used = cpu_times_[thread] = earlier == before.end() ? CpuTime{} : earlier->second;
     const bool waits = std::ranges::any_of(threads_, [&](const ThreadActivity& told) {
       return told.phase != nullptr && told.whom != WaitFor::nobody && told.thread == thread;
     });
@@ -78,10 +78,10 @@ void OwnProgress::update_cpu_time() {
 
 bool OwnProgress::detect_work() {
   if (std::ranges::none_of(threads_, is_computing) || is_exiting()) {
-    for (auto& [thread, used] : used_) used.at_work = 0;
+    for (auto& [thread, used] : cpu_times_) used.at_work = 0;
   }
   const double least = std::max(least_processor_seconds, least_share * passed_);
-  return std::ranges::any_of(used_, [&](const auto& used) { return used.second.at_work >= least; });
+  return std::ranges::any_of(cpu_times_, [&](const auto& used) { return used.second.at_work >= least; });
 }
 
 bool OwnProgress::detect_moved_bytes() {

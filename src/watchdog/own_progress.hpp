@@ -20,7 +20,7 @@ class OwnProgress {
 
  private:
   /// Processor time of a thread, in seconds.
-  struct Used {
+  struct CpuTime {
     double total = 0;
     /// Processor time used while the thread was not waiting, since progress was last detected.
     double at_work = 0;
@@ -33,8 +33,8 @@ class OwnProgress {
   [[nodiscard]] std::string read_file(const std::string& path);
 
   std::array<ThreadActivity, max_reported_threads> threads_{};
-  std::map<std::int32_t, Used> used_;  // by system thread id; 0 stands for all ended threads
-  double passed_ = 0;                  // seconds since progress was last detected
+  std::map<std::int32_t, CpuTime> cpu_times_;  // by system thread id; 0 stands for all ended threads
+  double passed_ = 0;                          // seconds since progress was last detected
   std::uint64_t moves_ = 0;
   std::uint64_t progress_count_ = 0;
   std::int64_t bytes_ = 0;

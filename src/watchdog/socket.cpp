@@ -29,7 +29,7 @@ sockaddr_in make_address(std::uint32_t address, std::uint16_t port) noexcept {
 
 }  // namespace
 
-std::vector<sockaddr_in> Introduction::endpoints() const {
+std::vector<sockaddr_in> PeerInfo::endpoints() const {
   std::vector<sockaddr_in> all;
   for (const std::uint32_t address : addresses) {
     if (address != 0) all.push_back(make_address(address, port));
@@ -58,8 +58,8 @@ Socket::~Socket() {
   ::close(socket_);
 }
 
-Introduction Socket::introduction() const {
-  Introduction own;
+PeerInfo Socket::peer_info() const {
+  PeerInfo own;
   ::gethostname(own.host.data(), own.host.size() - 1);
   own.port = port_;
   ifaddrs* all = nullptr;

@@ -10,7 +10,7 @@
 namespace evenkeel {
 
 /// Addresses of a rank's socket. Ranks exchange these over MPI.
-struct Introduction {
+struct PeerInfo {
   std::array<char, 65> host{};
   std::uint64_t secret = 0;                  ///< random number; that of rank 0 identifies the job
   std::array<std::uint32_t, 8> addresses{};  ///< IPv4 addresses of up to 8 interfaces, followed by zeros
@@ -27,7 +27,7 @@ class Socket {
   Socket& operator=(const Socket&) = delete;
   ~Socket();
 
-  [[nodiscard]] Introduction introduction() const;
+  [[nodiscard]] PeerInfo peer_info() const;
   /// Waits for the next datagram. Returns an empty string on timeout.
   [[nodiscard]] std::string receive(int milliseconds, sockaddr_in& from);
   /// Sends a datagram, best effort. Thread-safe.

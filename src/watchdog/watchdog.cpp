@@ -83,7 +83,7 @@ class Watchdog::Runner {
     resize(static_cast<std::size_t>(ranks));
     startup_([&] {
       socket_.emplace();
-      own_state().host = socket_->introduction().host.data();
+      own_state().host = socket_->peer_info().host.data();
       thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
     });
   }
@@ -102,24 +102,24 @@ class Watchdog::Runner {
   void start_watching(const Communicator& comm) {
     const Phase phase("watchdogs meet");
     GuardedWork work(startup_);
-    Introduction mine;
-    std::vector<Introduction> all;
+    PeerInfo mine;
+    std::vector<PeerInfo> all;
     work([&] {
       all.resize(static_cast<std::size_t>(comm.size()));
-      mine = socket_->introduction();
+      mine = socket_->peer_info();
       std::random_device device;
       mine.secret = std::uint64_t{device()} << 32U | device();
       const std::lock_guard lock(mutex_);
       resize(all.size());
       if (rank_ == 0) secret_ = mine.secret;
     });
-    Introduction first = mine;
+    PeerInfo first = mine;
     comm.broadcast(first, 0);
     work([&] {
       if (first.port != 0) record_peers_and_send_heartbeat(std::span(&first, 1));
     });
     work.agree(comm);
-    comm.all_gather<Introduction>(mine, all);
+    comm.all_gather<PeerInfo>(mine, all);
     if (comm.non_mpi_ranks() == nullptr) register_finalize_hook();
     run_together(comm, [&] { record_peers_and_send_heartbeat(all); });
     const std::lock_guard lock(mutex_);
@@ -140,12 +140,12 @@ class Watchdog::Runner {
     goodbye = 'g'
   };  // only heartbeats are answered
 
-  void record_peers_and_send_heartbeat(std::span<const Introduction> ranks) {
+  void record_peers_and_send_heartbeat(std::span<const PeerInfo> ranks) {
     const std::lock_guard lock(mutex_);
     secret_ = ranks.front().secret;
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
       if (ranks_[rank].was_heard) continue;
-      places_[rank] = ranks[rank].endpoints();
+      addresses_[rank] = ranks[rank].endpoints();
       ranks_[rank].host = ranks[rank].host.data();
     }
     send_to_partners(Kind::heartbeat, own_heartbeat());
@@ -215,7 +215,7 @@ class Watchdog::Runner {
       ranks_[rank].has_ended = true;
     } else {
       ranks_[rank].record_heartbeat(text, now_);
-      places_[rank].assign(1, from);
+      addresses_[rank].assign(1, from);
       if (kind != static_cast<char>(Kind::heartbeat)) return;
       send(rank, Kind::answer, own_heartbeat());
       // `rank`, which is lower than this rank, no longer hears the judge and reports first. Wait for its
@@ -230,8 +230,8 @@ class Watchdog::Runner {
       warn_about_unheard_ranks();
     const bool hears_judge = !is_judge() && ranks_[judge_index()].was_heard;
     if (hears_judge && ranks_[judge_index()].silent_seconds <= patience()) forget_answers();
-    const Verdict verdict =
-        judge(ranks_, patience(), has_met_ || hears_judge ? Unheard::may_be_well : unheard_before_meeting_);
+    const Verdict verdict = judge(
+        ranks_, patience(), has_met_ || hears_judge ? Unheard::may_be_running : unheard_before_meeting_);
     if (verdict.kind == Verdict::Kind::healthy || !prepare_report()) return;
     const bool is_alone = !has_met_ && !hears_judge && (rank_ != 0 || ranks_.size() == 1);
     if (is_alone) return end_job({message_of_waiting(own_state(), settings_.seconds), {}});
@@ -282,7 +282,7 @@ class Watchdog::Runner {
   void send(std::size_t rank, Kind kind, const std::string& text) const {
     const std::string datagram =
         fmt::format("{} {} {} {}\n{}", secret_, static_cast<char>(kind), rank_, rank, text);
-    for (const sockaddr_in& place : places_[rank]) socket_->send(place, datagram);
+    for (const sockaddr_in& place : addresses_[rank]) socket_->send(place, datagram);
   }
   void send_to_all(Kind kind, const std::string& text) const {
     for (const RankState& rank : ranks_) {
@@ -296,7 +296,7 @@ class Watchdog::Runner {
 
   void resize(std::size_t ranks) {
     ranks_.resize(ranks);
-    places_.resize(ranks);
+    addresses_.resize(ranks);
     for (std::size_t rank = 0; rank < ranks; ++rank) ranks_[rank].rank = static_cast<int>(rank);
   }
   [[nodiscard]] std::size_t own_index() const noexcept { return static_cast<std::size_t>(rank_); }
@@ -329,7 +329,7 @@ class Watchdog::Runner {
   std::vector<RankState> ranks_;
   // Possible addresses of each rank. After a heartbeat of the rank has arrived, only the address that sent
   // it.
-  std::vector<std::vector<sockaddr_in>> places_;
+  std::vector<std::vector<sockaddr_in>> addresses_;
   OwnProgress progress_;
   Clock::time_point last_ = Clock::now();
   double now_ = 0;  // elapsed seconds, without the time for which this rank was suspended
@@ -355,13 +355,14 @@ Watchdog::Watchdog(const Communicator& comm, WatchdogSettings settings) {
                 }));
   if (comm.size() == 1 || settings.seconds == 0) return;
   runner_ = run_together(comm, [&] {
-    return std::make_unique<Runner>(comm.rank(), comm.size(), Unheard::may_be_well, std::move(settings));
+    return std::make_unique<Runner>(comm.rank(), comm.size(), Unheard::may_be_running, std::move(settings));
   });
   runner_->start_watching(comm);
 }
 
 Watchdog::Watchdog(OneRank own, WatchdogSettings settings)
-    : runner_(std::make_unique<Runner>(own.rank, own.rank + 1, Unheard::has_not_come, std::move(settings))) {}
+    : runner_(
+          std::make_unique<Runner>(own.rank, own.rank + 1, Unheard::has_not_arrived, std::move(settings))) {}
 
 void Watchdog::start_watching(const Communicator& comm) {
   require_ranks_of_one_group(comm);

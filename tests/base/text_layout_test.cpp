@@ -12,8 +12,8 @@ TEST(Counted, uses_singular_and_plural) {
   EXPECT_EQ(format_count(2, "micro-batch", "micro-batches"), "2 micro-batches");
   EXPECT_EQ(format_plain_count(1, "rank"), "1 rank");
   EXPECT_EQ(format_plain_count(1234, "rank"), "1234 ranks");
-  EXPECT_EQ(format_grouped(-1234), "-1,234");
-  EXPECT_EQ(format_grouped(-123), "-123");
+  EXPECT_EQ(format_with_commas(-1234), "-1,234");
+  EXPECT_EQ(format_with_commas(-123), "-123");
 }
 
 TEST(Bytes, are_printed_in_a_suitable_unit) {

@@ -54,7 +54,7 @@ class RedisBuffer : public testing::Test {
     redis_ = std::make_unique<RedisServer>(std::move(options));
     lease_ = std::make_unique<Lease>(redis_->address(), "test", "http://here");
     settings_ = {.address = redis_->address(), .name = "test", .capacity = 64 << 20, .patience = 2s};
-    settings_.say = [this](const std::string& what) { said_.push_back(what); };
+    settings_.log = [this](const std::string& what) { said_.push_back(what); };
   }
   [[nodiscard]] std::unique_ptr<Store> open() const {
     return open_redis_store(settings_, lease_->state().value);

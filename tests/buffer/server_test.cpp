@@ -464,7 +464,7 @@ TEST(JobClient, takes_a_job_from_the_first_sample_to_the_last_step) {
     server.post("/v1/samples", rollout_line("a", 1));
     server.post("/v1/samples", rollout_line("a", 0));
   });
-  const JobWaiting waiting = job.wait_for_groups(1, 10, 30s);
+  const JobWaitingGroups waiting = job.wait_for_groups(1, 10, 30s);
   producer.join();
   ASSERT_EQ(waiting.groups.size(), 1);
   EXPECT_EQ(waiting.groups[0].uid, Uid("a"));

@@ -277,7 +277,8 @@ TEST_F(LmdbFolder, stores_a_large_sample_wherever_pages_are_free) {
 TEST_F(LmdbFolder, is_not_modified_if_it_contains_other_files) {
   std::filesystem::create_directory(path());
   write_text(path() / "thesis.txt", "years of work");
-  EXPECT_THAT(report_of<IoError>([&] { return open(); }).message, HasSubstr("not the folder of a buffer or store"));
+  EXPECT_THAT(report_of<IoError>([&] { return open(); }).message,
+              HasSubstr("not the folder of a buffer or store"));
   EXPECT_FALSE(std::filesystem::exists(data()));
 }
 

@@ -161,7 +161,8 @@ TEST(ConfigRange, shows_the_value_and_the_limits) {
       "job.yaml:1: micro_batch.max_tokens: 2147483648 is out of range; allowed: 1 to 2147483647, or auto");
   EXPECT_EQ(refusal("mesh: {tp: 99999999999999999999}"),
             "job.yaml:1: mesh.tp: 99999999999999999999 is out of range; allowed: 1 to 1048576");
-  EXPECT_EQ(refusal("source: {seed: -1}"), "job.yaml:1: source.seed: -1 is out of range; allowed: 0 to "
+  EXPECT_EQ(refusal("source: {seed: -1}"),
+            "job.yaml:1: source.seed: -1 is out of range; allowed: 0 to "
             "18446744073709551615");
   EXPECT_EQ(refusal("mesh: {dp: 0}"),
             "job.yaml:1: mesh.dp: 0 is out of range; allowed: 1 to 1048576, or auto");

@@ -86,7 +86,7 @@ struct MadeUpStep {
         table, assignment, carried, mine, micro_batches, settings, table.row_counts(), shares_equal(named)};
     ExchangedSamples made = exchange_samples(mesh, transfer, {pad_token, label_pad}, options, work);
     packed = std::move(made.micro_batches);
-    volume = made.moved.volume;
+    volume = made.figures.volume;
   }
 
   Mesh mesh;

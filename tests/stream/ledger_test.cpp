@@ -45,8 +45,7 @@ TEST(Ledger, remembers_a_key_forever) {
   EXPECT_TRUE(keeper.ledger.is_known({a, 0}));
   EXPECT_TRUE(keeper.restarted().is_known({a, 0}));
   EXPECT_FALSE(keeper.ledger.is_known({b, 0}));
-  EXPECT_EQ(message_of([&] { keeper.tell(sample(a, 0)); }),
-            "event 4: sample 0 of 'a' was already accepted");
+  EXPECT_EQ(message_of([&] { keeper.tell(sample(a, 0)); }), "event 4: sample 0 of 'a' was already accepted");
 }
 
 TEST(Ledger, remembers_the_content_of_a_sample_forever) {
@@ -279,9 +278,10 @@ TEST(Ledger, reports_why_a_sample_is_refused) {
   Ledger ledger(groups_of(4));
   EXPECT_EQ(ledger.rejection_reason(sample(a, 3)), "");
   EXPECT_EQ(ledger.version_rejection_reason(99), "") << "no version was published yet";
-  EXPECT_EQ(ledger.rejection_reason(sample(a, 4)),
-            "has index 4, but a group has 4 samples, numbered from 0. Number the responses to a prompt from 0, "
-            "or set the group size (--group-size, or stream.group_size) to the number of responses");
+  EXPECT_EQ(
+      ledger.rejection_reason(sample(a, 4)),
+      "has index 4, but a group has 4 samples, numbered from 0. Number the responses to a prompt from 0, "
+      "or set the group size (--group-size, or stream.group_size) to the number of responses");
   EXPECT_EQ(ledger.rejection_reason(sample(a, -1)),
             "has index -1. Number the responses to a prompt, starting at 0");
   EXPECT_EQ(ledger.rejection_reason(sample(std::monostate{}, 0)), "has no uid. Send the uid of its group");
@@ -393,7 +393,7 @@ TEST(Ledger, recognizes_a_repeated_request_while_any_of_its_tickets_is_open) {
   SampleAccepted of_worker = sample(a, 0);
   of_worker.holder = "worker";
   keeper.tell(of_worker);
-  EXPECT_EQ(keeper.ledger.find_earlier_grant("worker", "request 1")->of, 2);
+  EXPECT_EQ(keeper.ledger.find_earlier_grant("worker", "request 1")->granted_groups, 2);
   EXPECT_EQ(keeper.ledger.find_earlier_grant("other", "request 1"), nullptr);
   EXPECT_EQ(keeper.ledger.find_earlier_grant("", ""), nullptr) << "which has no identity";
 }
@@ -474,7 +474,8 @@ TEST(StreamSettings, names_the_key_that_is_out_of_range) {
     return message_of([&] { Ledger{settings}; });
   };
   EXPECT_EQ(why([](auto& s) { s.group_size = 0; }), "stream.group_size: is 0; it must be from 1 to 4096");
-  EXPECT_EQ(why([](auto& s) { s.min_group = 5; }), "stream.min_group: is 5, above the group size, which is 4. Lower it, or raise the group size");
+  EXPECT_EQ(why([](auto& s) { s.min_group = 5; }),
+            "stream.min_group: is 5, above the group size, which is 4. Lower it, or raise the group size");
   EXPECT_EQ(why([](auto& s) { s.look_ahead = -1; }), "stream.look_ahead: is -1; it must be from 0 to 64");
   EXPECT_EQ(why([](auto& s) { s.deadline = std::numeric_limits<double>::quiet_NaN(); }),
             "stream.deadline: is nan; it must be from 0 to 31622400");

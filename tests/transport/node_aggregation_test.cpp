@@ -75,7 +75,7 @@ class Rehearsal {
       std::map<int, std::string> sent;
       for (int node = 0; node < world_.leaders.num_nodes(); ++node) {
         for (const int to : world_.leaders.ranks_of(node)) {
-          const int by = plans_[at(rank)].send_by[at(to)];
+          const int by = plans_[at(rank)].sending_leaders[at(to)];
           if (by != LeaderPlan::direct) sent[by] += text_of(world_, rank, to);
         }
       }
@@ -140,9 +140,10 @@ RC_GTEST_PROP(NodeAggregation, every_byte_arrives_once_and_in_order, ()) {
     std::map<int, std::string> expected;
     for (int node = 0; node < world.leaders.num_nodes(); ++node) {
       for (const int from : world.leaders.ranks_of(node)) {
-        const int by = plans[static_cast<std::size_t>(rank)].receive_by[static_cast<std::size_t>(from)];
+        const int by =
+            plans[static_cast<std::size_t>(rank)].receiving_leaders[static_cast<std::size_t>(from)];
         const bool sent_so =
-            plans[static_cast<std::size_t>(from)].send_by[static_cast<std::size_t>(rank)] >= 0;
+            plans[static_cast<std::size_t>(from)].sending_leaders[static_cast<std::size_t>(rank)] >= 0;
         RC_ASSERT(sent_so == (by >= 0));
         if (by >= 0) expected[by] += text_of(world, from, rank);
       }
@@ -163,7 +164,7 @@ RC_GTEST_PROP(NodeAggregation, at_most_one_message_goes_from_node_to_node, ()) {
     const int node = world.leaders.node_of(from);
     for (const StagedPart& out : plan.outgoing) ++messages[{node, world.leaders.node_of(out.rank)}];
     for (int to = 0; to < world.leaders.num_ranks(); ++to) {
-      const bool is_direct = plan.send_by[static_cast<std::size_t>(to)] == LeaderPlan::direct;
+      const bool is_direct = plan.sending_leaders[static_cast<std::size_t>(to)] == LeaderPlan::direct;
       const int there = world.leaders.node_of(to);
       RC_ASSERT(is_direct || there != node);
       if (is_direct && there != node && world.between(from, to) > 0) ++messages[{node, there}];

@@ -34,7 +34,7 @@ RankState waiting(double still) {
 }
 RankState away(double still) {
   RankState state = heard(1, still);
-  state.stays_away = true;
+  state.is_busy = true;
   return state;
 }
 RankState silent(double seconds) {
@@ -123,7 +123,7 @@ class VerdictOfAMeeting : public testing::TestWithParam<Case> {};
 
 TEST_P(VerdictOfAMeeting, matches_the_table) {
   const Case& given = GetParam();
-  EXPECT_EQ(judge(given.ranks, patience, Unheard::has_not_come), (Verdict{given.kind, given.blamed}));
+  EXPECT_EQ(judge(given.ranks, patience, Unheard::has_not_arrived), (Verdict{given.kind, given.blamed}));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -246,9 +246,9 @@ TEST(RankState, distinguishes_waiting_from_absent_ranks) {
   waits.record_heartbeat(sign(1, "plan", "MPI_Bcast", WaitFor::ranks), 0);
   works.record_heartbeat(sign(1, "plan", nullptr, WaitFor::nobody), 0);
   idles.record_heartbeat(sign(1, "make steps ahead", "room for a step", WaitFor::trainer), 0);
-  EXPECT_TRUE(waits.waits && !waits.stays_away);
-  EXPECT_TRUE(!works.waits && works.stays_away);
-  EXPECT_TRUE(!idles.waits && !idles.stays_away);
+  EXPECT_TRUE(waits.waits && !waits.is_busy);
+  EXPECT_TRUE(!works.waits && works.is_busy);
+  EXPECT_TRUE(!idles.waits && !idles.is_busy);
 }
 
 TEST(RankState, has_the_host_and_the_threads_of_the_sign) {

@@ -373,7 +373,7 @@ class Column {
                                                  std::shared_ptr<std::byte> place);
   [[nodiscard]] static Column borrowing_rows(FieldSpec spec, std::int64_t rows,
                                              std::shared_ptr<const std::byte> first);
-  void grow_to(std::int64_t rows);
+  void resize_rows(std::int64_t rows);
   [[nodiscard]] std::size_t offset_of(std::int64_t row) const noexcept {
     return static_cast<std::size_t>(row) * row_bytes_;
   }

@@ -88,7 +88,8 @@ class BatchSchedule {
   [[nodiscard]] std::int64_t first_draw_of(std::int64_t step) const noexcept {
     return step % steps_per_epoch() * settings_.global_batch;
   }
-  [[nodiscard]] std::vector<std::int64_t> drawn(std::int64_t step, std::int64_t first, std::int64_t count);
+  [[nodiscard]] std::vector<std::int64_t> draw_positions(std::int64_t step, std::int64_t first,
+                                                         std::int64_t count);
   void arrange_window_of(std::int64_t step);
 
   ScheduleSettings settings_;

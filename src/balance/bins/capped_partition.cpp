@@ -46,9 +46,9 @@ std::span<const Partitioner> partitioners_for(std::int64_t k) {
 }
 
 /// Keeps the offered partition with the smallest maximum sum; on a tie, the first one.
-class MostEven {
+class MostEvenPartition {
  public:
-  MostEven(std::span<const Cost> costs, std::int64_t k)
+  MostEvenPartition(std::span<const Cost> costs, std::int64_t k)
       : costs_(costs), goal_(max_sum_lower_bound(costs, k)) {
     constexpr Cost one_in = 100'000;
     goal_ += goal_ / one_in;
@@ -161,7 +161,7 @@ class LimitedItems {
   /// Returns the most even result over all starting partitions, or the first one that is close to
   /// max_sum_lower_bound(); nullopt if no starting partition within the limits is found.
   [[nodiscard]] std::optional<Partition> find_most_even_partition(std::int64_t k, ExchangeMethod even) const {
-    MostEven best(costs_, k);
+    MostEvenPartition best(costs_, k);
     for (const Partitioner partitioner : partitioners_for(k)) {
       if (const std::optional<Partition> start = try_partitioner(partitioner, k))
         best.offer(improve_balance(*start, best.goal(), even));

@@ -12,7 +12,7 @@ __extension__ using Wide = __int128;
 
 /// The resolution of JointLimit::counts: the capacity of a bin is divided into `whole` parts, and may be
 /// exceeded by `slack` parts because of rounding.
-struct Parts {
+struct Resolution {
   std::int64_t whole = 1;
   std::int64_t slack = 0;
 };
@@ -29,7 +29,7 @@ bool are_within_limits(std::span<const LimitedAmount> limits, std::int64_t n) {
 /// limit exceeds it by at least 1, which is whole / limit.most parts. If whole > n * limit.most, this is more
 /// than n parts, so a slack of n parts accepts exactly the bins that are within the limit. If sums would
 /// become too large, there are fewer parts, and the slack is 0.
-Parts resolution_for(std::span<const LimitedAmount> limits, std::int64_t n) {
+Resolution resolution_for(std::span<const LimitedAmount> limits, std::int64_t n) {
   constexpr Wide most_of_all = Wide{1} << 60;
   Wide bins = 0;
   std::int64_t largest = 1;
@@ -50,7 +50,7 @@ JointLimit join_limits(std::span<const LimitedAmount> limits, std::int64_t n) {
   for (const LimitedAmount& limit : limits)
     if (balance_checks::checked_sum(limit.of_items, "amounts") > limit.most) binding.push_back(limit);
   if (binding.empty()) return {};
-  const Parts parts = resolution_for(binding, n);
+  const Resolution parts = resolution_for(binding, n);
   JointLimit joint{std::vector<std::int64_t>(static_cast<std::size_t>(n), 1), parts.whole + parts.slack};
   for (const LimitedAmount& limit : binding) {
     for (std::size_t i = 0; i < joint.counts.size(); ++i) {

@@ -14,8 +14,8 @@ using balance_checks::ceil_div;
 /// Lower bounds on quantities of any schedule of all items.
 struct Needs {
   Cost work = 0;
-  Cost longest = 0;         ///< maximum over all items of the item's min_time()
-  std::int64_t groups = 1;  ///< lower bound on the sum of the group sizes over all micro-batches
+  Cost longest = 0;              ///< maximum over all items of the item's min_time()
+  std::int64_t group_ranks = 1;  ///< lower bound on the sum of the group sizes over all micro-batches
 };
 
 Needs needs_of(const Levels& levels) {
@@ -31,8 +31,8 @@ Needs needs_of(const Levels& levels) {
     if (levels.time(item, levels.lowest_level(item)) > needs.longest)
       needs.longest = std::max(needs.longest, min_time(item, levels));
   }
-  if (tokens > 0) needs.groups = std::max(needs.groups, ceil_div(tokens, problem.limits.max_size));
-  if (count > 0) needs.groups = std::max(needs.groups, ceil_div(count, problem.limits.max_items));
+  if (tokens > 0) needs.group_ranks = std::max(needs.group_ranks, ceil_div(tokens, problem.limits.max_size));
+  if (count > 0) needs.group_ranks = std::max(needs.group_ranks, ceil_div(count, problem.limits.max_items));
   return needs;
 }
 
@@ -45,9 +45,9 @@ class Feasibility {
   [[nodiscard]] bool allows(Cost limit, int first_pooled) const {
     const CommunicationCost& cost = levels_->problem().communication;
     const Cost area = needs_.work + items_.min_extra_area(limit, first_pooled);
-    Cost groups = needs_.groups;
-    if (limit > cost.overhead) groups = std::max(groups, ceil_div(area, limit - cost.overhead));
-    const Cost all = area + groups * cost.overhead;
+    Cost group_ranks = needs_.group_ranks;
+    if (limit > cost.overhead) group_ranks = std::max(group_ranks, ceil_div(area, limit - cost.overhead));
+    const Cost all = area + group_ranks * cost.overhead;
     if (levels_->speeds().mean_time_rounded_up(all) > limit) return false;
     if (first_pooled < levels_->count()) return true;
     // The largest items (Giants) may use their own minimum area, plus the difference between the work that
@@ -87,7 +87,7 @@ class Feasibility {
 Cost lower_bound_on(const Levels& levels) {
   const Problem& problem = levels.problem();
   const Needs needs = needs_of(levels);
-  const Cost work = needs.work + needs.groups * problem.communication.overhead;
+  const Cost work = needs.work + needs.group_ranks * problem.communication.overhead;
   Cost bound = std::max(needs.longest, levels.speeds().mean_time_rounded_up(work));
   const Feasibility feasibility(levels, needs, bound);
   for (int first_pooled = levels.count(); first_pooled >= 1; --first_pooled)

@@ -91,17 +91,17 @@ CellGrid GridStart::make_balanced_grid() const {
 }
 
 std::optional<CellGrid> GridStart::fill_expensive_columns_first() const {
-  if (std::optional<Filled> filled = fill_with_lowest_ceilings())
+  if (std::optional<PartialGrid> filled = fill_with_lowest_ceilings())
     return balance_remaining_items(*std::move(filled));
   return balance_remaining_items(fill_with_generosity(max_generosity));
 }
 
-std::optional<GridStart::Filled> GridStart::fill_with_lowest_ceilings() const {
-  std::optional<Filled> least;
+std::optional<GridStart::PartialGrid> GridStart::fill_with_lowest_ceilings() const {
+  std::optional<PartialGrid> least;
   double too_low = 0;
   double enough = max_generosity;
   const auto try_generosity = [&](double generosity) {
-    Filled filled = fill_with_generosity(generosity);
+    PartialGrid filled = fill_with_generosity(generosity);
     if (!is_easily_balanced(filled)) {
       too_low = generosity;
       return;
@@ -115,8 +115,8 @@ std::optional<GridStart::Filled> GridStart::fill_with_lowest_ceilings() const {
   return least;
 }
 
-GridStart::Filled GridStart::fill_with_generosity(double generosity) const {
-  Filled filled{{rows_, {}}, {}, rows_ * columns_};
+GridStart::PartialGrid GridStart::fill_with_generosity(double generosity) const {
+  PartialGrid filled{{rows_, {}}, {}, rows_ * columns_};
   std::vector<CostedItem> left = descending_items(costs_);
   Cost sum = std::accumulate(costs_.begin(), costs_.end(), Cost{0});
   for (; !left.empty() && filled.cells_left > rows_; filled.cells_left -= rows_) {
@@ -147,7 +147,7 @@ std::vector<ItemGroup> GridStart::fill_column(std::vector<CostedItem>& left, Cos
   return column.take_cells();
 }
 
-bool GridStart::is_easily_balanced(const Filled& filled) const {
+bool GridStart::is_easily_balanced(const PartialGrid& filled) const {
   const std::vector<Cost> costs = costs_of(filled.left);
   const PickedItems items(rules_.items, filled.left);
   const auto k = static_cast<std::int64_t>(filled.cells_left);
@@ -156,7 +156,7 @@ bool GridStart::is_easily_balanced(const Filled& filled) const {
   return balance_checks::are_within(assigned, items.items(), rules_.limits);
 }
 
-std::optional<CellGrid> GridStart::balance_remaining_items(Filled filled) const {
+std::optional<CellGrid> GridStart::balance_remaining_items(PartialGrid filled) const {
   if (filled.grid.cells.empty()) return std::nullopt;
   const PickedItems items(rules_.items, filled.left);
   const auto assigned =

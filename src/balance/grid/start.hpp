@@ -33,20 +33,20 @@ class GridStart {
 
  private:
   /// The columns that were filled, and the remaining items.
-  struct Filled {
+  struct PartialGrid {
     CellGrid grid;
     std::vector<Item> left;  ///< items that are not in `grid`, in ascending order
     std::size_t cells_left = 0;
   };
 
-  [[nodiscard]] Filled fill_with_generosity(double generosity) const;
-  [[nodiscard]] std::optional<Filled> fill_with_lowest_ceilings() const;
+  [[nodiscard]] PartialGrid fill_with_generosity(double generosity) const;
+  [[nodiscard]] std::optional<PartialGrid> fill_with_lowest_ceilings() const;
   /// Returns the cost of the costliest item plus `generosity` times the cost of filling up its cell with the
   /// cheapest items.
   [[nodiscard]] Cost ceiling(const CostedItem& costliest, double generosity) const;
   [[nodiscard]] std::vector<ItemGroup> fill_column(std::vector<CostedItem>& left, Cost most) const;
-  [[nodiscard]] bool is_easily_balanced(const Filled& filled) const;
-  [[nodiscard]] std::optional<CellGrid> balance_remaining_items(Filled filled) const;
+  [[nodiscard]] bool is_easily_balanced(const PartialGrid& filled) const;
+  [[nodiscard]] std::optional<CellGrid> balance_remaining_items(PartialGrid filled) const;
   [[nodiscard]] std::vector<ItemGroup> cells_of(const Partition& groups, std::span<const Item> items) const;
   [[nodiscard]] std::vector<Cost> costs_of(std::span<const Item> items) const;
 

@@ -30,8 +30,8 @@ GroupExchanges::GroupExchanges(const Partition& start, std::span<const Cost> cos
 
 void GroupExchanges::list_items(std::size_t g) {
   Group& group = groups_[g];
-  if (group.is_open) return;
-  group.is_open = true;
+  if (group.has_listed_items) return;
+  group.has_listed_items = true;
   const std::span<const Item> items = start_[static_cast<std::int64_t>(g)];
   group.items.reserve(items.size() + 1);
   for (const Item item : items) group.items.push_back({costs_[static_cast<std::size_t>(item)], item});
@@ -109,7 +109,7 @@ Partition GroupExchanges::result() const {
   std::vector<std::int64_t> offsets{0};
   offsets.reserve(groups_.size() + 1);
   for (std::size_t g = 0; g < groups_.size(); ++g) {
-    if (groups_[g].is_open) {
+    if (groups_[g].has_listed_items) {
       for (const CostedItem& entry : groups_[g].items) items.push_back(entry.item);
     } else {
       const std::span<const Item> unchanged = start_[static_cast<std::int64_t>(g)];

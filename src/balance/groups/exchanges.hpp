@@ -36,7 +36,7 @@ class GroupExchanges {
 
  private:
   struct Group : ItemGroup {  ///< `items` is empty until list_items() is called for the group
-    bool is_open = false;
+    bool has_listed_items = false;
     std::vector<ItemSubset> sets;  ///< result of small_sets() for the group; empty until it is needed
   };
 

@@ -76,7 +76,7 @@ class EarliestFinish {
   /// Returns the block on which a task that takes `time` on the fastest ranks would end first.
   [[nodiscard]] std::int64_t find(Cost time) {
     if (classes_.size() > 1) {
-      const auto end = [&](const Class& blocks) {
+      const auto end = [&](const SpeedClass& blocks) {
         return std::tuple(blocks.least.least_loaded_place().load + speeds_->time_at_speed(time, blocks.speed),
                           -blocks.speed, blocks.least_loaded_block());
       };
@@ -90,7 +90,7 @@ class EarliestFinish {
 
  private:
   /// The blocks of one speed, in ascending order of their numbers.
-  struct Class {
+  struct SpeedClass {
     std::int64_t speed;
     LeastLoaded least;
     std::vector<std::int64_t> blocks;
@@ -101,7 +101,7 @@ class EarliestFinish {
   };
 
   const context::Speeds* speeds_;
-  std::vector<Class> classes_;
+  std::vector<SpeedClass> classes_;
   std::size_t found_ = 0;
 };
 

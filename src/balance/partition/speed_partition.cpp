@@ -64,7 +64,7 @@ class SpeedGroups {
   void improve() {
     for (std::size_t g = 0; g < groups_.size(); ++g) by_end_.insert(finish_of(g));
     std::int64_t budget = 32 * static_cast<std::int64_t>(costs_.size()) + (1 << 16);
-    while (budget > 0 && relieve_last_group(budget)) {
+    while (budget > 0 && improve_last_group(budget)) {
     }
   }
 
@@ -83,7 +83,7 @@ class SpeedGroups {
 
   /// Makes an exchange between the group that ends last and a group that ends early, if both groups then end
   /// before the current end of the last group. Returns whether an exchange was made.
-  bool relieve_last_group(std::int64_t& budget) {
+  bool improve_last_group(std::int64_t& budget) {
     const Finish last = *by_end_.rbegin();
     for (const Finish& early : by_end_) {
       const std::optional<WantedShift> wanted = wanted_shift(last, early);

@@ -18,8 +18,8 @@ namespace evenkeel {
 
 namespace {
 
-/// To even out the sums of the second cost (Both::second), the largest sum of the first cost may increase by
-/// a fraction of 1 / one_in.
+/// To even out the sums of the second cost (CostPair::second), the largest sum of the first cost may increase
+/// by a fraction of 1 / one_in.
 constexpr Cost one_in = 512;
 
 Cost largest_sum(const Partition& partition, std::span<const Cost> costs) {
@@ -27,20 +27,20 @@ Cost largest_sum(const Partition& partition, std::span<const Cost> costs) {
 }
 
 /// The two costs of an item, or their sums in a group: the cost that is balanced first, and the other one.
-struct Both {
+struct CostPair {
   Cost first = 0;
   Cost second = 0;
 };
 
 struct TwoCostItem {
-  Both costs;
+  CostPair costs;
   Item item = 0;
 
   [[nodiscard]] auto key() const { return std::pair(costs.first, item); }
 };
 
 struct TwoCostGroup {
-  Both sums;
+  CostPair sums;
   std::vector<TwoCostItem> items;  ///< in ascending order of (costs.first, item)
 
   /// Appends an item. Call sort() before relying on the order of items.
@@ -86,7 +86,7 @@ class SwapSearch {
   [[nodiscard]] std::optional<Swap> run() {
     for (std::size_t given = 0; given < from_.items.size() && !is_over(); ++given) {
       ++num_examined_;
-      const Both& costs = from_.items[given].costs;
+      const CostPair& costs = from_.items[given].costs;
       if (costs.first <= most_in_) offer(costs.second, {given, std::nullopt});
       auto taken = std::ranges::lower_bound(into_.items, costs.first - most_in_, {}, first_cost);
       for (; taken != into_.items.end() && first_cost(*taken) <= costs.first + most_out_ && !is_over();

@@ -49,7 +49,7 @@ int http_status_of(const Error& error) {
 
 }  // namespace
 
-void InFlight::add(std::int64_t bytes) {
+void InFlightBytes::add(std::int64_t bytes) {
   mine_ += bytes;
   if ((all_ += bytes) > most_) {
     throw FullError({ErrorKind::limit, "body",
@@ -86,8 +86,8 @@ bool authorize(const httplib::Request& request, httplib::Response& response, con
   return false;
 }
 
-bool receive_body(httplib::Response& response, BodyReader& reader, std::int64_t most, InFlight& in_flight,
-                  BodySink& body) {
+bool receive_body(httplib::Response& response, BodyReader& reader, std::int64_t most,
+                  InFlightBytes& in_flight, BodySink& body) {
   const std::int64_t announced_bytes = reader.announced_bytes();
   body.set_expected_bytes(std::min(announced_bytes, most));
   ssize_t bytes = 0;

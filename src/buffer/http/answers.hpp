@@ -43,20 +43,20 @@ class BodyReader {
 
 /// Function that answers a request, after the token was checked. The BodyReader is null for GET and HEAD. If
 /// the function does not read the request's body to the end, the connection is closed after the answer.
-using HttpAnswer = std::function<void(const httplib::Request&, httplib::Response&, BodyReader*)>;
+using HttpHandler = std::function<void(const httplib::Request&, httplib::Response&, BodyReader*)>;
 
 /// Default limit on the total number of bytes of request bodies that are in memory at the same time.
 inline constexpr std::int64_t default_max_in_flight = std::int64_t{192} << 20;
 
 /// Counts the bytes of a request's body or answer in `all`, the total over all bodies and answers in memory,
 /// until this object is destroyed. add() throws FullError if the total exceeds `most`.
-class InFlight {
+class InFlightBytes {
  public:
-  explicit InFlight(std::atomic<std::int64_t>& all, std::int64_t most = default_max_in_flight)
+  explicit InFlightBytes(std::atomic<std::int64_t>& all, std::int64_t most = default_max_in_flight)
       : all_(all), most_(most) {}
-  ~InFlight() { all_ -= mine_; }
-  InFlight(const InFlight&) = delete;
-  InFlight& operator=(const InFlight&) = delete;
+  ~InFlightBytes() { all_ -= mine_; }
+  InFlightBytes(const InFlightBytes&) = delete;
+  InFlightBytes& operator=(const InFlightBytes&) = delete;
 
   void add(std::int64_t bytes);
 
@@ -81,15 +81,15 @@ void answer(httplib::Response& response, const Error& error);
 /// does not arrive in time, or if adding it to `in_flight` throws FullError, answers with an error and
 /// returns false. Exceptions from `body` propagate, except FullError, which is also answered.
 [[nodiscard]] bool receive_body(httplib::Response& response, BodyReader& reader, std::int64_t most,
-                                InFlight& in_flight, BodySink& body);
+                                InFlightBytes& in_flight, BodySink& body);
 
 /// Returns a function that answers the API calls of a buffer, which docs/streams.md lists. The function keeps
 /// the buffer alive until the last answer has been sent.
-[[nodiscard]] HttpAnswer make_answer_function(std::shared_ptr<Buffer> buffer);
+[[nodiscard]] HttpHandler make_answer_function(std::shared_ptr<Buffer> buffer);
 
 /// Returns a function that answers the API calls of a store of values, which docs/formats.md lists. Clients
 /// may save and load files only in the folder `checkpoints`, and not at all if it is empty.
-[[nodiscard]] HttpAnswer make_answer_function(std::shared_ptr<ValueStore> store,
-                                              const std::filesystem::path& checkpoints);
+[[nodiscard]] HttpHandler make_answer_function(std::shared_ptr<ValueStore> store,
+                                               const std::filesystem::path& checkpoints);
 
 }  // namespace evenkeel

@@ -137,7 +137,7 @@ class HttpListener::Server : public httplib::Server {
   std::string path_;  // path of the UNIX socket; empty for TCP
 };
 
-HttpListener::HttpListener(const ServerSettings& settings, HttpAnswer answer)
+HttpListener::HttpListener(const ServerSettings& settings, HttpHandler answer)
     : settings_(settings), answer_(std::move(answer)) {
   if (settings.token.empty() && !is_loopback(settings.address)) {
     throw ConfigError("--listen", "is " + settings.address + ", which other machines can reach",

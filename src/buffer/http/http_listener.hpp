@@ -17,7 +17,7 @@ class HttpListener {
  public:
   /// Starts listening. Throws ConfigError if the settings are inconsistent (ListeningServer), and IoError if
   /// the server cannot listen or cannot use the certificate.
-  HttpListener(const ServerSettings& settings, HttpAnswer answer);
+  HttpListener(const ServerSettings& settings, HttpHandler answer);
   ~HttpListener();
 
   [[nodiscard]] int port() const noexcept { return port_; }
@@ -35,7 +35,7 @@ class HttpListener {
   void handle_request(const httplib::Request& request, httplib::Response& response) const;
 
   const ServerSettings settings_;
-  const HttpAnswer answer_;
+  const HttpHandler answer_;
   std::unique_ptr<Server> server_;
   std::unique_ptr<Server> local_;  // server that listens on the UNIX socket; null if no socket is configured
   int port_ = -1;

@@ -78,7 +78,7 @@ class ServerCalls {
 
   /// Runs `act`. If it throws an Error or std::bad_alloc, answers with that error.
   template <typename Act>
-  static void run_answering_errors(Response& response, Act&& act) {
+  static void run_and_answer_errors(Response& response, Act&& act) {
     try {
       act();
     } catch (const Error& error) {
@@ -92,7 +92,7 @@ class ServerCalls {
   void register_call(const char* path, Call call, std::int64_t most = std::int64_t{16} << 20) {
     add_post(path, [this, most, call = std::move(call)](const Request& request, Response& response,
                                                         BodyReader& reader) {
-      InFlight in_flight(bytes_in_flight_);
+      InFlightBytes in_flight(bytes_in_flight_);
       RequestBody body;
       if (receive_body(response, reader, most, in_flight, body))
         call(request, response, std::string(body.bytes()));
@@ -101,12 +101,12 @@ class ServerCalls {
   void add_post(const char* path, CallTable::Post act) {
     table_.add_post_call(
         path, [act = std::move(act)](const Request& request, Response& response, BodyReader& reader) {
-          run_answering_errors(response, [&] { act(request, response, reader); });
+          run_and_answer_errors(response, [&] { act(request, response, reader); });
         });
   }
   void add_get(const char* path, CallTable::Get act) {
     table_.add_get_call(path, [act = std::move(act)](const Request& request, Response& response) {
-      run_answering_errors(response, [&] { act(request, response); });
+      run_and_answer_errors(response, [&] { act(request, response); });
     });
   }
 

@@ -219,7 +219,7 @@ class RedisStore : public Store {
     const auto used = parse_as<std::int64_t>(header[2].text());
     if (!commits || !used) throw make_damage_error(keys_.about);
     if (*commits < commits_) {
-      settings_.say(connection.name() + " has lost " +
+      settings_.log(connection.name() + " has lost " +
                     format_plain_count(commits_ - *commits, "acknowledged commit") +
                     ": the latest changes are missing");
     }

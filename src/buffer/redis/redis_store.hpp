@@ -17,7 +17,7 @@ struct RedisSettings {
   std::string name = "default";  ///< name of the buffer; a Redis server may have several buffers
   std::int64_t capacity = 0;
   std::chrono::milliseconds patience{10'000};  ///< maximum wait for a reply from Redis
-  std::function<void(const std::string&)> say = [](const std::string&) {};  ///< writes a line to the log
+  std::function<void(const std::string&)> log = [](const std::string&) {};  ///< writes a line to the log
 };
 
 /// Opens a store in Redis (6 or later) or Valkey for the server that holds the lease. Each commit runs one

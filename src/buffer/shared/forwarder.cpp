@@ -127,7 +127,7 @@ void Forwarder::stop() {
 
 void Forwarder::forward(const std::string& url, const httplib::Request& request, httplib::Response& response,
                         BodyReader* reader) {
-  InFlight in_flight(bytes_in_flight_, std::max(default_max_in_flight, 2 * max_body_bytes_));
+  InFlightBytes in_flight(bytes_in_flight_, std::max(default_max_in_flight, 2 * max_body_bytes_));
   httplib::Request passed;
   passed.method = request.method;
   passed.path = request.target;

@@ -41,7 +41,7 @@ class SharedServer::Impl {
     std::string lease;               // Lease::State::value during this period
     std::shared_ptr<Buffer> buffer;  // the buffer, or null if the server serves a store of values
     std::shared_ptr<ValueStore> values;
-    HttpAnswer answer;
+    HttpHandler answer;
 
     void stop() const {
       if (buffer != nullptr) buffer->stop();
@@ -126,7 +126,7 @@ class SharedServer::Impl {
       state = lease_.wait_for_change_from(state);
       if (const auto term = current_term(); term != nullptr && term->lease != state.value) {
         end_term();
-        settings_.store.say("Standing by: " + (state.holder.empty() ? "no server" : state.holder) +
+        settings_.store.log("Standing by: " + (state.holder.empty() ? "no server" : state.holder) +
                             " is active");
       }
     }
@@ -138,11 +138,11 @@ class SharedServer::Impl {
     try {
       begin_term(lease);
       problem_.clear();
-      settings_.store.say("Active: took over the " + content);
+      settings_.store.log("Active: took over the " + content);
       return true;
     } catch (const Error& error) {
       if (problem_ != error.what())
-        settings_.store.say("Cannot take over the " + content + ": " + error.what());
+        settings_.store.log("Cannot take over the " + content + ": " + error.what());
       problem_ = error.what();
       std::this_thread::sleep_for(between_tries);
       return false;

@@ -91,10 +91,10 @@ void StoreFolder::read_description() {
   std::error_code error;
   if (!std::filesystem::exists(name, error)) {
     if (is_empty_except(path_, data())) return;
-    throw IoError(
-        path_.string(),
-        "is not empty, and has no " + std::string(description_name) + ": it is not the folder of a buffer or store",
-        "Use a new folder");
+    throw IoError(path_.string(),
+                  "is not empty, and has no " + std::string(description_name) +
+                      ": it is not the folder of a buffer or store",
+                  "Use a new folder");
   }
   std::ostringstream text;
   text << std::ifstream(name, std::ios::binary).rdbuf();

@@ -82,7 +82,7 @@ class ValueCalls final : public ServerCalls {
 
  private:
   void handle_put(Response& response, BodyReader& reader) {
-    InFlight in_flight(bytes_in_flight_, max_values_in_flight);
+    InFlightBytes in_flight(bytes_in_flight_, max_values_in_flight);
     ReceivedValues received(store_.max_frame_bytes());
     if (!receive_body(response, reader, store_.max_frame_bytes(), in_flight, received)) return;
     received.require_complete();
@@ -95,7 +95,7 @@ class ValueCalls final : public ServerCalls {
   /// An answer with values that is being sent to a client.
   struct Sending {
     FoundValues values;
-    InFlight in_flight;
+    InFlightBytes in_flight;
     std::string start;
   };
 
@@ -120,13 +120,14 @@ class ValueCalls final : public ServerCalls {
     } catch (const AnswerFileError& error) {
       return answer(response, error.status(), error.report());
     }
-    InFlight of_query(bytes_in_flight_);
+    InFlightBytes of_query(bytes_in_flight_);
     RequestBody query;
     if (!receive_body(response, reader, max_head_of_frame, of_query, query)) return;
     const auto sending = [&]() -> std::shared_ptr<Sending> {
       try {
-        return std::shared_ptr<Sending>(new Sending{
-            store_.get(parse_query(query.bytes())), InFlight(bytes_in_flight_, max_values_in_flight), {}});
+        return std::shared_ptr<Sending>(new Sending{store_.get(parse_query(query.bytes())),
+                                                    InFlightBytes(bytes_in_flight_, max_values_in_flight),
+                                                    {}});
       } catch (const MissingValuesError& error) {
         answer(response, error);
         ordered_json content = ordered_json::parse(response.body);
@@ -189,7 +190,8 @@ class ValueCalls final : public ServerCalls {
 
 }  // namespace
 
-HttpAnswer make_answer_function(std::shared_ptr<ValueStore> store, const std::filesystem::path& checkpoints) {
+HttpHandler make_answer_function(std::shared_ptr<ValueStore> store,
+                                 const std::filesystem::path& checkpoints) {
   auto answers = std::make_shared<ValueCalls>(std::move(store), checkpoints);
   return [answers](const Request& request, Response& response, BodyReader* body) {
     answers->answer_request(request, response, body);

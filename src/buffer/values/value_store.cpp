@@ -144,10 +144,11 @@ bool ValueStore::commit(const Queue::Requests& requests) {
   } catch (const LimitError& full) {
     // The store did not change, so the index is current. The capacity need not be the cause; for example,
     // Redis may have reached its own memory limit.
-    error = std::make_exception_ptr(
-        FullError({ErrorKind::limit, "store", "is full: " + full.report().where + " " + full.report().message,
-                   "Clear values that are not needed, or give the store more room (--capacity, or maxmemory of "
-                   "Redis)", -1}));
+    error = std::make_exception_ptr(FullError(
+        {ErrorKind::limit, "store", "is full: " + full.report().where + " " + full.report().message,
+         "Clear values that are not needed, or give the store more room (--capacity, or maxmemory of "
+         "Redis)",
+         -1}));
   } catch (...) {
     error = std::current_exception();
     const std::unique_lock lock(index_mutex_);

@@ -78,11 +78,10 @@ SampleRows sample_rows_of(const evenkeel_field& field, const std::string& where)
 // Throws InputError if a field of an uncounted kind has offsets or ranges.
 void require_no_offsets(const evenkeel_field& field, FieldKind kind, const std::string& where) {
   if (field.offsets == nullptr && field.ranges == nullptr && field.num_samples == 0) return;
-  throw InputError(
-      where,
-      "sets num_samples, offsets or ranges, but the number of rows of a " + std::string(name_of(kind)) +
-          " field follows from the samples",
-      "Set num_samples to 0, and offsets and ranges to NULL, or use kind rows, text or bytes");
+  throw InputError(where,
+                   "sets num_samples, offsets or ranges, but the number of rows of a " +
+                       std::string(name_of(kind)) + " field follows from the samples",
+                   "Set num_samples to 0, and offsets and ranges to NULL, or use kind rows, text or bytes");
 }
 
 }  // namespace

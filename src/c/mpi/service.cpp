@@ -64,7 +64,7 @@ evenkeel_status make_service(const evenkeel_ranks* ranks, const evenkeel_config*
 }
 
 /// Returns all groups of places that may run a micro-batch together.
-std::vector<ContextGroup> groups_of(const evenkeel_service& service) {
+std::vector<ContextGroup> context_groups_of(const evenkeel_service& service) {
   const GridPoint& sizes = service.service->mesh().grid().sizes();
   const auto& mesh = service.config.mesh;
   if (mesh.flexible_cp) return context_groups(sizes.dp, mesh.max_cp.value_or(sizes.dp));
@@ -176,7 +176,7 @@ evenkeel_status evenkeel_service_context_groups(const evenkeel_service* service,
     const GridPoint& sizes = grid.sizes();
     std::vector<std::int32_t> ranks;
     std::vector<std::int64_t> offsets{0};
-    for (const ContextGroup& group : groups_of(*service))
+    for (const ContextGroup& group : context_groups_of(*service))
       for (int pp = 0; pp < sizes.pp; ++pp)
         for (int tp = 0; tp < sizes.tp; ++tp) {
           const int first = group.first.value();

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,12 +55,12 @@ stream::StreamSettings stream_settings(const BufferOptions& options) {
   settings.late_fields = options.late_fields;
   try {
     try {
-    settings.validate();
-  } catch (const ConfigError& error) {  // names the option instead of the key in a job's configuration
-    std::string option = error.report().where.substr(std::string_view("stream.").size());
-    std::ranges::replace(option, '_', '-');
-    throw ConfigError("--" + option, error.report().message, error.report().hint);
-  }
+      settings.validate();
+    } catch (const ConfigError& error) {  // names the option instead of the key in a job's configuration
+      std::string option = error.report().where.substr(std::string_view("stream.").size());
+      std::ranges::replace(option, '_', '-');
+      throw ConfigError("--" + option, error.report().message, error.report().hint);
+    }
   } catch (const ConfigError& error) {
     throw ConfigError(option_of_key(error.report().where), error.report().message, error.report().hint);
   }

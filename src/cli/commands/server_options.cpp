@@ -151,7 +151,7 @@ RedisSettings redis_settings_of(const ServerOptions& options) {
   RedisSettings store{.address = parse_redis_address(options.store, "--store"),
                       .name = options.name,
                       .capacity = capacity_of(options),
-                      .say = log_status};
+                      .log = log_status};
   require_redis_name(options.name, "--name");
   if (!options.password_file.empty()) store.address.password = read_token(options.password_file);
   return store;

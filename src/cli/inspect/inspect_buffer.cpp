@@ -76,7 +76,7 @@ std::string explain_buffer(const std::string& place, const std::string& token) {
     const json status = status_of_buffer(place, token);
     const json& samples = status.at("samples");
     const json& groups = status.at("groups");
-    const auto count = [](const json& in) { return format_grouped(in.get<std::int64_t>()); };
+    const auto count = [](const json& in) { return format_with_commas(in.get<std::int64_t>()); };
     lines.add_line("buffer", status.at("store").get<std::string>());
     if (is_url(place)) {
       lines.add_line("in use", bytes_text(status.at("bytes")) + " of " + bytes_text(status.at("capacity")));

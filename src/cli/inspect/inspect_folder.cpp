@@ -213,8 +213,8 @@ std::string describe_saved(const SavedCost& cost) {
 }
 
 std::string describe_saved(const PackedShape& shape) {
-  return fmt::format("{} rows, {}, max_seqlen {}{}", format_grouped(shape.rows),
-                     format_plain_count(shape.sequences, "sequence"), format_grouped(shape.max_seqlen),
+  return fmt::format("{} rows, {}, max_seqlen {}{}", format_with_commas(shape.rows),
+                     format_plain_count(shape.sequences, "sequence"), format_with_commas(shape.max_seqlen),
                      shape.cp > 1 ? fmt::format(", cp {}", shape.cp) : "");
 }
 

@@ -160,11 +160,11 @@ std::string arrivals_table(const std::vector<ArrivedSteps>& ways) {
                    {"staleness", right},
                    {"samples\ndropped", right}});
   for (const ArrivedSteps& way : ways) {
-    table.add({std::to_string(way.look_ahead), format_grouped(std::ssize(way.steps)),
+    table.add({std::to_string(way.look_ahead), format_with_commas(std::ssize(way.steps)),
                fmt::format("{:.4g}", way.time()),
                fmt::format("{:.4f}", ratio(way.time(), ways.front().time())),
                fmt::format("{:.4f}", ratio(way.time(), way.at_once)),
-               std::to_string(max_staleness_of_steps(way)), format_grouped(way.dropped)});
+               std::to_string(max_staleness_of_steps(way)), format_with_commas(way.dropped)});
   }
   return table.to_text();
 }

@@ -176,7 +176,7 @@ std::string long_samples_text(const LengthTable& table, const ContextWays& ways)
   const std::int64_t count = std::ranges::count_if(table.entries(), [&](const LengthEntry& entry) {
     return entry.shape.length() > ways.tokens_per_rank();
   });
-  return fmt::format("{} of {}", format_grouped(count), format_count(table.size(), "sample"));
+  return fmt::format("{} of {}", format_with_commas(count), format_count(table.size(), "sample"));
 }
 
 /// The best fixed cp, and groups of different sizes, for one value of balance.meet.
@@ -234,7 +234,7 @@ std::string context_table(const ContextComparison& comparison) {
   TextTable table(
       {{"context parallelism"}, {"micro-\nbatches", right}, {"time / bound", right}, {"seconds", right}});
   for (const ComparedContext& way : comparison.ways) {
-    table.add({describe_context(way), format_grouped(way.micro_batches),
+    table.add({describe_context(way), format_with_commas(way.micro_batches),
                fmt::format("{:.3f}", ratio(way.end, comparison.lower_bound)),
                fmt::format("{:.4f}", way.seconds)});
   }

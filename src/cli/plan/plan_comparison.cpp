@@ -105,7 +105,7 @@ std::string comparison_table(std::span<const ComparedPlan> plans) {
                    {"seconds", right}});
   for (const ComparedPlan& plan : plans) {
     const StepWaiting waiting = step_waiting(plan.balance);
-    table.add({plan.name, format_grouped(plan.num_micro_batches), format_grouped(plan.above_cap),
+    table.add({plan.name, format_with_commas(plan.num_micro_batches), format_with_commas(plan.above_cap),
                fmt::format("{:.4f}", plan.balance.dp_max_over_mean),
                fmt::format("{:.4f}", plan.balance.step_max_over_mean),
                fmt::format("{:.2f}%", 100 * waiting.once),

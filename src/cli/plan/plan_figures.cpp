@@ -102,9 +102,9 @@ std::string pipeline_line(const StepPlan& plan, const PlanSettings& settings) {
   if (!step) return "";
   const std::string stages =
       format_count(settings.pp, "stage") +
-      (settings.vpp > 1 ? fmt::format(" of {} chunks", format_grouped(settings.vpp)) : "");
+      (settings.vpp > 1 ? fmt::format(" of {} chunks", format_with_commas(settings.vpp)) : "");
   return fmt::format("simulated pipeline of {}: ends at {}, {:.2f} % bubble\n", stages,
-                     format_grouped(step->end), 100 * step->bubble);
+                     format_with_commas(step->end), 100 * step->bubble);
 }
 
 void add_pipeline(nlohmann::json& json, const StepPlan& plan, const PlanSettings& settings) {
@@ -151,8 +151,9 @@ std::string flexible_summary(const StepProblem& problem, const StepPlan& plan, d
                    {"tokens", right},
                    {"longest sample", right}});
   for (const auto& [size, of_size] : totals_by_size(problem.table, numbered))
-    table.add({format_grouped(size), format_grouped(of_size.micro_batches), format_grouped(of_size.samples),
-               format_grouped(of_size.tokens), format_grouped(of_size.longest)});
+    table.add({format_with_commas(size), format_with_commas(of_size.micro_batches),
+               format_with_commas(of_size.samples), format_with_commas(of_size.tokens),
+               format_with_commas(of_size.longest)});
   const Cost end = end_time_of(plan, ranks_meet_at_micro_batches);
   const Cost bound = flexible_lower_bound(problem);
   const std::string heading = fmt::format(

@@ -262,9 +262,10 @@ std::string sharing_table(const std::vector<ComparedSharing>& ways) {
                    {"time / bound,\nat each", right}});
   const auto ratio = [](const std::optional<double>& end) { return end ? fmt::format("{:.3f}", *end) : "-"; };
   for (const ComparedSharing& way : ways) {
-    table.add({way.name, format_grouped(way.tokens), format_grouped(sum_of(way.repeated) + way.recomputed),
-               format_grouped(way.score_entries), format_grouped(way.held), fmt::format("{:.3f}", way.work),
-               ratio(way.end_once), ratio(way.end_meeting)});
+    table.add({way.name, format_with_commas(way.tokens),
+               format_with_commas(sum_of(way.repeated) + way.recomputed),
+               format_with_commas(way.score_entries), format_with_commas(way.held),
+               fmt::format("{:.3f}", way.work), ratio(way.end_once), ratio(way.end_meeting)});
   }
   const bool has_trees = ways.back().sharing == PrefixSharing::trees;
   std::string bound = fmt::format(

@@ -30,9 +30,9 @@ std::vector<std::vector<EntryId>> entries_by_owner(const LengthTable& table, int
 }
 
 /// Result and block lists of an exchange that gathers all samples on the root.
-struct Gathering {
-  Gathering(const Communicator& comm, const LengthTable& table, std::span<const FieldSpec> fields,
-            std::span<const RowCounts> row_counts, const RaggedBatch& mine, int root)
+struct RootGather {
+  RootGather(const Communicator& comm, const LengthTable& table, std::span<const FieldSpec> fields,
+             std::span<const RowCounts> row_counts, const RaggedBatch& mine, int root)
       : all(comm.rank() == root ? shapes_of(table) : std::vector<SampleShape>{}),
         sends(static_cast<std::size_t>(comm.size())),
         receives(sends.size()) {
@@ -89,7 +89,7 @@ RaggedBatch gather_samples(const Communicator& comm, const RaggedBatch& mine, in
   });
   const GatheredLengths gathered = gather_lengths(comm, lengths, std::move(fields), work.error());
   const std::vector<RowCounts> row_counts = gather_row_counts(comm, gathered.table, gathered.fields, mine);
-  std::optional<Gathering> gathering;
+  std::optional<RootGather> gathering;
   work([&] { gathering.emplace(comm, gathered.table, gathered.fields, row_counts, mine, root); });
   static const std::vector<BlockList> nothing;
   exchange_messages(comm, gathering ? gathering->sends : nothing, gathering ? gathering->receives : nothing,

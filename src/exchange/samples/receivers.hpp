@@ -67,7 +67,7 @@ struct ModelParallelPeers {
       const GridPoint place = mesh.grid().point_of(WorldRank{rank});
       if (nodes[static_cast<std::size_t>(rank)] == nodes[mesh.rank().index()] && place.dp == mesh.here().dp &&
           place.cp == mesh.here().cp)
-        in_world.push_back(rank);
+        world_ranks.push_back(rank);
     }
   }
 
@@ -84,11 +84,11 @@ struct ModelParallelPeers {
       if (other != rank && !fields_for(other, rank).empty()) return true;
     return false;
   }
-  [[nodiscard]] int world_rank_of(int rank) const { return in_world[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] int world_rank_of(int rank) const { return world_ranks[static_cast<std::size_t>(rank)]; }
 
   const Communicator& ranks;
   const Receivers& receivers;
-  std::vector<int> in_world;  // world rank of each rank of `ranks`
+  std::vector<int> world_ranks;  // world rank of each rank of `ranks`
 };
 
 }  // namespace evenkeel

@@ -397,10 +397,10 @@ class RunningExchange {
     int lender = 0;
     // Fields that this rank borrows; on the lender, the fields that it receives for itself.
     std::vector<FieldTransfer> fields;
-    bool with_derived = false;  // whether derived fields are lent as well
+    bool includes_derived = false;  // whether derived fields are lent as well
 
     [[nodiscard]] bool needs_column(const StepTransfer& step, const FieldSpec& column) const {
-      if (with_derived) return place_has_column(step, fields, column);
+      if (includes_derived) return place_has_column(step, fields, column);
       return std::ranges::any_of(fields,
                                  [&](const FieldTransfer& field) { return field.spec.name == column.name; });
     }

@@ -41,7 +41,7 @@ struct StepTransfer {
 /// Result of an exchange on one rank.
 struct ExchangedSamples {
   std::vector<PackedMicroBatch> micro_batches;  ///< this rank's micro-batches
-  ExchangeFigures moved;
+  ExchangeFigures figures;
 };
 
 /// Returns a micro-batch with the layout of this rank's place in the mesh, but without columns. Local.

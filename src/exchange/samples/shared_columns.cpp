@@ -250,7 +250,7 @@ void borrow(LentBytes lent, const std::function<bool(const FieldSpec&)>& wanted,
   }
 }
 
-bool lease_is_free(const std::uint64_t* words, std::uint64_t number) noexcept {
+bool is_lease_free(const std::uint64_t* words, std::uint64_t number) noexcept {
   return number < num_marks || read_lease_mark(words, number) > number - num_marks;
 }
 
@@ -266,7 +266,7 @@ void borrow_from(NodeMemory& memory, int lender, const OfferNotice& notice, std:
                  const std::function<bool(const FieldSpec&)>& wanted,
                  std::vector<PackedMicroBatch>& micro_batches, GuardedWork& work) {
   std::shared_ptr<std::uint64_t> words = memory.own_words();
-  if (!lease_is_free(words.get(), number)) {
+  if (!is_lease_free(words.get(), number)) {
     work(throw_all_leases_held);
     return;
   }

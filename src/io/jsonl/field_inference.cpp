@@ -105,7 +105,8 @@ Survey survey_numbers(const JsonLine& line, const std::string& field, const elem
 void require_elements(const JsonLine& line, const std::string& field, const Survey& survey) {
   const bool has_rows = survey.dimensions.size() > 1 && survey.dimensions.front() > 0;
   if (has_rows && !survey.dtype)
-    line.fail(field + " has rows without elements", "Put numbers into each row, or remove the field from all samples");
+    line.fail(field + " has rows without elements",
+              "Put numbers into each row, or remove the field from all samples");
 }
 
 /// Returns the field for a value whose declared format is text, bytes or rows. Throws InputError if the value

@@ -15,7 +15,7 @@ using Bits = std::uint64_t;  // one bit per byte of a block; the lowest bit is t
 constexpr int block_bytes = 64;
 
 /// Positions, in a block, of the characters that occur in lists of whole numbers.
-struct WholeClasses {
+struct IntegerCharacters {
   Bits digits = 0;
   Bits zeros = 0;
   Bits commas = 0;
@@ -24,7 +24,7 @@ struct WholeClasses {
 
 /// Positions, in a block, of the characters that occur only in negative numbers and in numbers that are not
 /// whole.
-struct OtherClasses {
+struct OtherCharacters {
   Bits minuses = 0;
   Bits points = 0;
   Bits exponents = 0;  ///< positions of 'e'
@@ -44,8 +44,8 @@ void for_each_part(const char* block, Look look) noexcept {
   }
 }
 
-WholeClasses classify_integer_characters(const char* block) noexcept {
-  WholeClasses at;
+IntegerCharacters classify_integer_characters(const char* block) noexcept {
+  IntegerCharacters at;
   for_each_part(block, [&](__m128i bytes, auto bits) {
     const __m128i above = _mm_sub_epi8(bytes, _mm_set1_epi8('0'));
     at.digits |= bits(_mm_cmpeq_epi8(_mm_min_epu8(above, _mm_set1_epi8(9)), above));
@@ -56,8 +56,8 @@ WholeClasses classify_integer_characters(const char* block) noexcept {
   return at;
 }
 
-OtherClasses classify_other_characters(const char* block) noexcept {
-  OtherClasses at;
+OtherCharacters classify_other_characters(const char* block) noexcept {
+  OtherCharacters at;
   for_each_part(block, [&](__m128i bytes, auto bits) {
     at.minuses |= bits(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('-')));
     at.points |= bits(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('.')));
@@ -75,14 +75,14 @@ Bits match_bits(const char* block, Is is) noexcept {
   return bits;
 }
 
-WholeClasses classify_integer_characters(const char* block) noexcept {
+IntegerCharacters classify_integer_characters(const char* block) noexcept {
   return {match_bits(block, [](char c) { return '0' <= c && c <= '9'; }),
           match_bits(block, [](char c) { return c == '0'; }),
           match_bits(block, [](char c) { return c == ','; }),
           match_bits(block, [](char c) { return c == ' '; })};
 }
 
-OtherClasses classify_other_characters(const char* block) noexcept {
+OtherCharacters classify_other_characters(const char* block) noexcept {
   return {match_bits(block, [](char c) { return c == '-'; }),
           match_bits(block, [](char c) { return c == '.'; }),
           match_bits(block, [](char c) { return c == 'e'; })};
@@ -114,8 +114,8 @@ class Runs {
     const Bits sum = begins + digits;
     const Bits whole = sum + carry_;
     carry_ = (sum < digits ? 1 : 0) | (whole < sum ? 1 : 0);
-    before_ = mine_;
-    mine_ = digits & ~whole;
+    previous_run_digits_ = run_digits_;
+    run_digits_ = digits & ~whole;
     return whole & ~digits;
   }
 
@@ -125,8 +125,8 @@ class Runs {
   /// than 7 digits so far.
   [[nodiscard]] bool has_long_run(bool& wide) const noexcept {
     // The loop keeps only the bits of digits that follow at least 7 other digits of the same run.
-    Bits low = before_;
-    Bits high = mine_;
+    Bits low = previous_run_digits_;
+    Bits high = run_digits_;
     for (const unsigned length : {1U, 2U, 4U}) {
       high &= high << length | low >> (64U - length);
       low &= low << length;
@@ -139,8 +139,8 @@ class Runs {
 
  private:
   Bits carry_ = 0;
-  Bits mine_ = 0;
-  Bits before_ = 0;
+  Bits run_digits_ = 0;
+  Bits previous_run_digits_ = 0;
 };
 
 /// Scans a list block by block. A number is an optional minus sign and digits at a position where a number
@@ -151,7 +151,7 @@ class ListScan {
   /// scan_whole_numbers() and scan_numbers() scan a block and return whether all bytes of `within` are plain.
   /// `within` is the whole block unless the list ends in the block. In that case, the last byte of `within`
   /// is the closing bracket, which, like a comma, ends a number.
-  bool scan_whole_numbers(const WholeClasses& at, Bits within) noexcept {
+  bool scan_whole_numbers(const IntegerCharacters& at, Bits within) noexcept {
     const Bits begins = find_number_begins(at) & within;
     const Bits ends = whole_runs_.ends(begins & at.digits, at.digits);
     const Bits wrong = (begins & ~at.digits) | (at.spaces & ~behind_comma_) | (at.commas & ~ends) |
@@ -160,7 +160,7 @@ class ListScan {
     return wrong == 0 && !whole_runs_.has_long_run(list.has_wide);
   }
 
-  bool scan_numbers(const WholeClasses& at, const OtherClasses& other, Bits within) noexcept {
+  bool scan_numbers(const IntegerCharacters& at, const OtherCharacters& other, Bits within) noexcept {
     const Bits begins = find_number_begins(at) & within;
     const Bits signs = begins & other.minuses;
     const Bits wholes = ((begins & ~other.minuses) | after_sign_(signs)) & within;
@@ -195,7 +195,7 @@ class ListScan {
   NumberList list;
 
  private:
-  Bits find_number_begins(const WholeClasses& at) noexcept {
+  Bits find_number_begins(const IntegerCharacters& at) noexcept {
     behind_comma_ = after_comma_(at.commas);
     return (behind_comma_ & ~at.spaces) | after_space_(at.spaces);
   }
@@ -219,8 +219,8 @@ std::optional<NumberList> scan_number_list(const char* begin) noexcept {
   if (*begin == ']') return NumberList{begin + 1};
   ListScan scan;
   for (const char* block = begin;; block += block_bytes) {
-    WholeClasses at = classify_integer_characters(block);
-    OtherClasses other;
+    IntegerCharacters at = classify_integer_characters(block);
+    OtherCharacters other;
     Bits rest = ~(at.digits | at.commas | at.spaces);
     const bool has_others =
         !scan.can_scan_whole_numbers() || (rest != 0 && block[std::countr_zero(rest)] != ']');

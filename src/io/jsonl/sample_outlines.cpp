@@ -107,15 +107,15 @@ class PlainText {
     // The last condition also stops at non-ASCII characters if char is signed.
     while (at < end_ && *at != '"' && *at != '\\' && *at >= ' ') ++at;
     if (at >= end_ || *at != '"') return false;
-    taken_ = {at_, static_cast<std::size_t>(at - at_)};
+    last_plain_text_ = {at_, static_cast<std::size_t>(at - at_)};
     at_ = at + 1;
-    return is_ascii(taken_);
+    return is_ascii(last_plain_text_);
   }
   static bool is_ascii(std::string_view text) {
     return std::ranges::none_of(
         text, [](char letter) { return (static_cast<unsigned char>(letter) & 0x80U) != 0; });
   }
-  [[nodiscard]] std::string_view last_plain_text() const { return taken_; }
+  [[nodiscard]] std::string_view last_plain_text() const { return last_plain_text_; }
 
   void scan_value(PlainValue& value) {
     const char* const start = at_;
@@ -193,7 +193,7 @@ class PlainText {
   const char* at_;
   const char* end_;
   std::int64_t number_ = 0;
-  std::string_view taken_;
+  std::string_view last_plain_text_;
 };
 
 /// Returns whether a reader can represent each number of a field as int64 or float32.

@@ -163,8 +163,7 @@ SafetensorsLayout read_safetensors_layout(const InputFile& file) {
   const auto rest = static_cast<std::uint64_t>(file.size()) - sizeof header_bytes;
   if (header_bytes > rest) {
     header.fail("the header has " + format_plain_count(static_cast<std::int64_t>(header_bytes), "byte") +
-                ", but the file has " +
-                std::to_string(rest) + " after its length");
+                ", but the file has " + std::to_string(rest) + " after its length");
   }
   std::string text(header_bytes, '\0');
   file.read(text, sizeof header_bytes);

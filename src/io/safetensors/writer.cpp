@@ -92,7 +92,8 @@ std::string make_header_bytes(std::span<const TensorStream* const> order,
   const std::string header = pad_header_text(header_of(order, metadata));
   if (header.size() > safetensors::max_header_bytes) {
     throw InputError(what,
-                     "needs a header of " + std::to_string(header.size()) + " bytes; a safetensors file allows at most " +
+                     "needs a header of " + std::to_string(header.size()) +
+                         " bytes; a safetensors file allows at most " +
                          std::to_string(safetensors::max_header_bytes),
                      "Write fewer tensors to one file, or use shorter names and metadata");
   }

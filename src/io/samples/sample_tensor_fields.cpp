@@ -86,7 +86,7 @@ void SampleTensors::add_field(std::size_t tensor) {
              std::string(tensor_names::field_kinds) + R"(: {")" + stored.name + R"(": "sample"})");
   }
   if (kinds.empty()) {
-    left_out_.emplace_back(
+    ignored_content_.emplace_back(
         stored.name, is_padded() ? "its rows are not samples" : "its rows are neither tokens nor samples");
     return;
   }
@@ -99,7 +99,7 @@ void SampleTensors::add_field(std::size_t tensor) {
          "Set its kind in the metadata " + std::string(tensor_names::field_kinds) + R"(, such as {")" +
              stored.name + R"(": "sample"})");
   }
-  if (tokens_or_responses) undecided_.push_back(stored.name);
+  if (tokens_or_responses) undecided_fields_.push_back(stored.name);
   const FieldKind kind = kinds.front();
   const std::size_t taken = is_padded() && !rule_of(kind).is_per_sample() ? 2 : 1;
   FieldSpec spec{stored.name,
@@ -188,11 +188,11 @@ void SampleTensors::find_fields() {
     if (defines_samples(tensor)) continue;
     const bool is_repeated = is_padded() && (name == names::responses || name == names::prompts);
     if (is_repeated) {
-      left_out_.emplace_back(name, "repeats " + at(tokens_).name);
+      ignored_content_.emplace_back(name, "repeats " + at(tokens_).name);
     } else if (name == input_ids_field || name == names::tokens) {
-      left_out_.emplace_back(name, "its name is reserved for tokens");
+      ignored_content_.emplace_back(name, "its name is reserved for tokens");
     } else if (!at(tensor).dtype) {
-      left_out_.emplace_back(name, "its elements are " + at(tensor).stored);
+      ignored_content_.emplace_back(name, "its elements are " + at(tensor).stored);
     } else if (const auto offsets = offsets_of_field(tensor)) {
       add_counted_field(tensor, *offsets);
     } else if (!is_offsets_of_field(tensor)) {

@@ -90,8 +90,8 @@ std::vector<TensorSample> SampleTensors::ragged_lengths(RowRange samples) const 
     const std::int64_t tokens = at(tokens_).rows();
     if (last > tokens || (part.end == num_samples_ && last != tokens)) {
       fail(*offsets_, (part.end == num_samples_ ? "ends at " : "reaches ") + std::to_string(last) +
-                          " in element " + std::to_string(part.end) + "; '" +
-                          at(tokens_).name + "' has " + format_plain_count(tokens, "row"));
+                          " in element " + std::to_string(part.end) + "; '" + at(tokens_).name + "' has " +
+                          format_plain_count(tokens, "row"));
     }
   }
   return lengths;
@@ -169,9 +169,8 @@ Uid SampleTensors::uid_of(std::int64_t sample) const {
   std::string text(static_cast<std::size_t>(bytes.size()), '\0');
   file_->read_rows(*uid_, bytes, std::as_writable_bytes(std::span(text)));
   if (const std::size_t valid = utf8_prefix_length(text); valid < text.size())
-    fail(*uid_,
-         "has a uid of sample " + std::to_string(sample) + " that is not valid UTF-8 at byte " +
-             std::to_string(valid));
+    fail(*uid_, "has a uid of sample " + std::to_string(sample) + " that is not valid UTF-8 at byte " +
+                    std::to_string(valid));
   return text;
 }
 
@@ -324,7 +323,8 @@ std::optional<std::size_t> SampleTensors::find_either(std::string_view first, st
   const auto a = file_->find(first);
   const auto b = file_->find(second);
   if (a && b) {
-    fail("has both '" + std::string(first) + "' and '" + std::string(second) + "', which serve the same purpose",
+    fail("has both '" + std::string(first) + "' and '" + std::string(second) +
+             "', which serve the same purpose",
          "Leave one of them out, or give it another name");
   }
   return a ? a : b;
@@ -356,7 +356,8 @@ void SampleTensors::find_padded_samples() {
     fail(tokens_, "has two dimensions but no mask: lengths are not guessed from pad tokens",
          "Add attention_mask of the same shape, with 0 at padding");
   }
-  if (!has_numbers(*mask)) fail(*mask, "holds " + at(*mask).stored + "; a mask must hold booleans, integers, float32 or float64");
+  if (!has_numbers(*mask))
+    fail(*mask, "holds " + at(*mask).stored + "; a mask must hold booleans, integers, float32 or float64");
   if (at(*mask).shape != at(tokens_).shape)
     fail(*mask, "does not have the shape of the tokens, " + shape_text(at(tokens_).shape));
   mask_ = mask;
@@ -437,7 +438,8 @@ void SampleTensors::find_response_width() {
   } else if (!prompt_lengths_ && !prompt_offsets_) {
     response_begins_ = file_->find(tensor_names::response_mask);
     if (!has_numbers(*response_begins_))
-      fail(*response_begins_, "holds " + at(*response_begins_).stored + "; a mask must hold booleans, integers, float32 or float64");
+      fail(*response_begins_, "holds " + at(*response_begins_).stored +
+                                  "; a mask must hold booleans, integers, float32 or float64");
   }
 }
 

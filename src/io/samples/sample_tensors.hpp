@@ -86,11 +86,13 @@ class SampleTensors {
   }
   /// Returns the names of the tensors that are ignored, each with the reason.
   [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& ignored_content() const noexcept {
-    return left_out_;
+    return ignored_content_;
   }
   /// Returns the names of the fields whose kind is undecided, because tokens and response tokens have the
   /// same number of rows in this file. They are treated as fields with one row per token.
-  [[nodiscard]] const std::vector<std::string>& undecided_fields() const noexcept { return undecided_; }
+  [[nodiscard]] const std::vector<std::string>& undecided_fields() const noexcept {
+    return undecided_fields_;
+  }
 
   /// Returns the lengths of adjacent samples. Reads and checks their masks or offsets; throws InputError
   /// naming the tensor and the element or sample. O(samples) if ragged, O(elements of their masks) if padded.
@@ -175,8 +177,8 @@ class SampleTensors {
   FieldKinds declared_kinds_;       // kinds of fields that the file declares, by name
   std::vector<Field> fields_;       // one per field, in the order of specs_
   std::vector<FieldSpec> specs_;
-  std::vector<std::pair<std::string, std::string>> left_out_;
-  std::vector<std::string> undecided_;
+  std::vector<std::pair<std::string, std::string>> ignored_content_;
+  std::vector<std::string> undecided_fields_;
 };
 
 }  // namespace evenkeel

@@ -177,7 +177,7 @@ bool RunFolder::lock() {
 
 void RunFolder::read_earlier_marker() {
   try {
-    earlier_ = read_run_marker(folder_);
+    earlier_marker_ = read_run_marker(folder_);
   } catch (const InputError&) {
     // A marker that is not a regular file was not written by a run and must not be removed.
     if (!fs::is_regular_file(fs::symlink_status(folder_ / RunMarker::file_name))) throw;
@@ -185,8 +185,8 @@ void RunFolder::read_earlier_marker() {
   }
   layout_ = marker_.layout();
   if (damaged_) layout_.outputs = {RunOutput::dump, RunOutput::results, RunOutput::report, RunOutput::trace};
-  if (earlier_) layout_.outputs.merge(earlier_->layout().outputs);
-  if (earlier_) layout_.profiles.merge(earlier_->layout().profiles);
+  if (earlier_marker_) layout_.outputs.merge(earlier_marker_->layout().outputs);
+  if (earlier_marker_) layout_.profiles.merge(earlier_marker_->layout().profiles);
 }
 
 void RunFolder::require_free(bool overwrite) {
@@ -195,28 +195,28 @@ void RunFolder::require_free(bool overwrite) {
   require_not_inside_another();
   const fs::path first = first_run_file(folder_, layout_, overwrite || continues_run());
   if (continues_run()) return require_same_passes();
-  const bool complete = earlier_ && earlier_->state == RunMarker::State::complete;
+  const bool complete = earlier_marker_ && earlier_marker_->state == RunMarker::State::complete;
   if (!overwrite && (damaged_ || complete || !first.empty())) reject_used_folder(first);
 }
 
 // Throws IoError if the job's earlier runs had different passes, since steps with different passes would be
 // mixed.
 void RunFolder::require_same_passes() const {
-  if (marker_.first_step == 0 || earlier_->passes == marker_.passes) return;
+  if (marker_.first_step == 0 || earlier_marker_->passes == marker_.passes) return;
   for (const RunOutput output : {RunOutput::dump, RunOutput::results}) {
-    if (!marker_.files.contains(output) || !earlier_->files.contains(output)) continue;
-    reject(
-        fmt::format("has steps before {} of this job with {}, but this run would add steps with {}",
-                    marker_.first_step, describe_passes(earlier_->passes), describe_passes(marker_.passes)),
-        "Use the --profiles that the job began with, or give " + option_ + " another folder");
+    if (!marker_.files.contains(output) || !earlier_marker_->files.contains(output)) continue;
+    reject(fmt::format("has steps before {} of this job with {}, but this run would add steps with {}",
+                       marker_.first_step, describe_passes(earlier_marker_->passes),
+                       describe_passes(marker_.passes)),
+           "Use the --profiles that the job began with, or give " + option_ + " another folder");
   }
 }
 
 void RunFolder::clear_and_mark_running() {
-  if (earlier_ && earlier_->state == RunMarker::State::complete) {
+  if (earlier_marker_ && earlier_marker_->state == RunMarker::State::complete) {
     // Mark the earlier run as incomplete before the first of its files is removed.
-    earlier_->state = RunMarker::State::running;
-    write_run_marker(folder_, *earlier_);
+    earlier_marker_->state = RunMarker::State::running;
+    write_run_marker(folder_, *earlier_marker_);
   }
   remember_first_steps();
   continues_run() ? remove_replaced_and_count_kept() : remove_run_entries(folder_, layout_);
@@ -225,16 +225,16 @@ void RunFolder::clear_and_mark_running() {
 }
 
 bool RunFolder::continues_run() const {
-  return earlier_ && !marker_.job.empty() && earlier_->job == marker_.job;
+  return earlier_marker_ && !marker_.job.empty() && earlier_marker_->job == marker_.job;
 }
 
 // Records the first step of each output. Steps before it, which earlier runs did not write, do not count as
 // missing.
 void RunFolder::remember_first_steps() {
   for (const auto& [output, files] : marker_.files) {
-    const bool goes_back = continues_run() && earlier_->from.contains(output);
+    const bool goes_back = continues_run() && earlier_marker_->from.contains(output);
     marker_.from[output] =
-        goes_back ? std::min(earlier_->from.at(output), marker_.first_step) : marker_.first_step;
+        goes_back ? std::min(earlier_marker_->from.at(output), marker_.first_step) : marker_.first_step;
   }
 }
 
@@ -256,15 +256,15 @@ void RunFolder::remove_replaced_and_count_kept() {
   const auto steps_before = [&](RunOutput output) {
     return marker_.from.contains(output) ? marker_.first_step - marker_.from.at(output) : 0;
   };
-  kept_[RunOutput::results] = passes * steps_before(RunOutput::results);
-  kept_[RunOutput::dump] = dump.count_files(passes * steps_before(RunOutput::dump));
+  kept_files_[RunOutput::results] = passes * steps_before(RunOutput::results);
+  kept_files_[RunOutput::dump] = dump.count_files(passes * steps_before(RunOutput::dump));
 }
 
 void RunFolder::complete(std::int64_t steps, const std::map<RunOutput, std::int64_t>& files) {
   marker_.state = RunMarker::State::complete;
   marker_.steps = steps;
   marker_.ended = current_time_text();
-  for (const auto& [output, count] : files) marker_.files[output] = count + kept_[output];
+  for (const auto& [output, count] : files) marker_.files[output] = count + kept_files_[output];
   write_run_marker(folder_, marker_);
   lock_.reset();
   made_.keep();
@@ -279,15 +279,15 @@ void RunFolder::reject_used_folder(const fs::path& first_file) const {
   const std::string example =
       first_file.empty() ? "" : fmt::format("such as {}", first_file.lexically_relative(folder_).string());
   if (damaged_) reject(fmt::format("has a damaged {}", RunMarker::file_name), hint);
-  if (!earlier_) reject(fmt::format("has files of an earlier run, {}", example), hint);
-  if (earlier_->state == RunMarker::State::complete) {
-    reject(
-        fmt::format("holds an earlier run of {} ({}, complete {})",
-                    format_plain_count(earlier_->steps, "step"), describe_run(earlier_->by), earlier_->ended),
-        hint);
+  if (!earlier_marker_) reject(fmt::format("has files of an earlier run, {}", example), hint);
+  if (earlier_marker_->state == RunMarker::State::complete) {
+    reject(fmt::format("holds an earlier run of {} ({}, complete {})",
+                       format_plain_count(earlier_marker_->steps, "step"), describe_run(earlier_marker_->by),
+                       earlier_marker_->ended),
+           hint);
   }
-  reject(fmt::format("holds the files of a run that did not finish ({}), {}", describe_run(earlier_->by),
-                     example),
+  reject(fmt::format("holds the files of a run that did not finish ({}), {}",
+                     describe_run(earlier_marker_->by), example),
          hint);
 }
 

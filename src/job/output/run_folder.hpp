@@ -89,11 +89,11 @@ class RunFolder {
   CreatedFolders made_;  // destroyed after the lock, whose file is in the folder
   std::filesystem::path canonical_;
   std::optional<RunLock> lock_;
-  std::optional<RunMarker> earlier_;
+  std::optional<RunMarker> earlier_marker_;
   bool damaged_ = false;  // whether there is an earlier marker that cannot be parsed
   RunLayout layout_;      // files of the earlier run and of this run
   // By output: expected number of files that the job's earlier runs have written.
-  std::map<RunOutput, std::int64_t> kept_;
+  std::map<RunOutput, std::int64_t> kept_files_;
   bool begun_ = false;
 };
 

@@ -75,10 +75,10 @@ std::optional<ServiceState> StateFolder::read() const {
 void StateFolder::write(const ServiceState& state) {
   std::string text = to_text(state);
   const fs::path path = folder_ / file_name;
-  if (last_.empty() && is_name_taken(path)) last_ = read_text(path);
-  if (!last_.empty()) write_text_file_durably(folder_ / previous_name, last_);
+  if (last_text_.empty() && is_name_taken(path)) last_text_ = read_text(path);
+  if (!last_text_.empty()) write_text_file_durably(folder_ / previous_name, last_text_);
   write_text_file_durably(path, text);
-  last_ = std::move(text);
+  last_text_ = std::move(text);
 }
 
 ServiceState read_state(const fs::path& file) {

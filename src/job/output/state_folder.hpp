@@ -36,7 +36,7 @@ class StateFolder {
 
   std::filesystem::path folder_;
   std::optional<RunLock> lock_;
-  std::string last_;  // text of the last state that was written
+  std::string last_text_;  // text of the last state that was written
 };
 
 /// Reads a state from a file, but never more bytes than a state can have. Throws IoError if the file cannot

@@ -200,7 +200,7 @@ std::vector<OrderedRun> runs_with_fewest_repeats(const OrderedSamples& samples, 
       run.repeated = samples.shared[to_index(begin)];
       const RowRange both{runs.back().samples.begin, run.samples.end};
       if (rows_of_run(samples, alignment, both) <= max_rows)
-        run.forced_by = find_first_broken_limit(limits, both);
+        run.exceeded_limit = find_first_broken_limit(limits, both);
     }
     runs.push_back(run);
   }

@@ -67,7 +67,7 @@ struct OrderedRun {
   std::int64_t repeated = 0;  ///< number of tokens of this run that earlier runs also contain
   /// The first limit that would be exceeded if this run were joined with the previous one: 0 is the limit on
   /// rows, and l + 1 is `limits[l]`. Also 0 for the first run.
-  std::size_t forced_by = 0;
+  std::size_t exceeded_limit = 0;
 
   friend bool operator==(const OrderedRun&, const OrderedRun&) = default;
 };

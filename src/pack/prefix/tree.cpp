@@ -83,7 +83,7 @@ struct Branch {
 };
 
 /// Length of the common prefix of a branch's samples.
-struct Common {
+struct CommonPrefix {
   std::int64_t tokens = 0;
   bool are_equal = true;  ///< whether the samples are equal in all tokens
 };
@@ -92,7 +92,7 @@ std::span<const std::int64_t> tokens_of(Samples samples, std::int64_t i) {
   return samples[static_cast<std::size_t>(i)];
 }
 
-Common find_common_prefix(Samples samples, const Branch& branch) {
+CommonPrefix find_common_prefix(Samples samples, const Branch& branch) {
   const auto depth = static_cast<std::size_t>(branch.depth);
   const auto first = tokens_of(samples, branch.samples.front()).subspan(depth);
   std::size_t common = first.size();
@@ -140,9 +140,8 @@ PrefixTree::PrefixTree(std::span<const TreeNode> segments, std::vector<std::int6
   for (const TreeNode node : segments) {
     close_down_to(node.parent);
     if (segments_.empty() && node.parent != -1) {
-      throw InputError(name_of_segment(0),
-                       "its parent is " + std::to_string(node.parent) +
-                           "; the first segment is a root, so its parent must be -1");
+      throw InputError(name_of_segment(0), "its parent is " + std::to_string(node.parent) +
+                                               "; the first segment is a root, so its parent must be -1");
     }
     if (open.empty() && node.parent != -1) {
       throw InputError(name_of_segment(segments_.size()),
@@ -356,7 +355,7 @@ PrefixTree PrefixTree::from_tokens(Samples samples, std::int64_t ahead) {
   while (!waiting.empty()) {
     const Branch branch = std::move(waiting.back());
     waiting.pop_back();
-    const Common common = find_common_prefix(samples, branch);
+    const CommonPrefix common = find_common_prefix(samples, branch);
     const std::int64_t depth =
         common.are_equal ? common.tokens : std::max(branch.depth, common.tokens - ahead);
     std::int64_t node = branch.parent;

@@ -85,7 +85,7 @@ std::vector<SubTree> split_tree(const PrefixTree& tree, std::int64_t alignment, 
     std::vector<std::int64_t> own(order.begin() + run.samples.begin, order.begin() + run.samples.end);
     std::ranges::sort(own);
     PrefixTree part = tree.subtree(own);
-    parts.push_back({std::move(own), std::move(part), run.repeated, run.forced_by});
+    parts.push_back({std::move(own), std::move(part), run.repeated, run.exceeded_limit});
   }
   return parts;
 }

@@ -25,7 +25,7 @@ struct SubTree {
   std::int64_t repeated = 0;  ///< number of tokens of `tree` that earlier parts also contain
   /// The first limit that would be exceeded if this part were joined with the previous one: 0 is
   /// `max_tokens`, and l + 1 is `limits[l]`. Also 0 for the first part.
-  std::size_t forced_by = 0;
+  std::size_t exceeded_limit = 0;
 
   friend bool operator==(const SubTree&, const SubTree&) = default;
 };

@@ -81,7 +81,7 @@ class Candidates {
       }
     }
     for (const auto& [key, count] : counts) {
-      alike_.push_back({key[0], key[1], key[2], count});
+      equal_micro_batches_.push_back({key[0], key[1], key[2], count});
       if (key[0] != no_rows && (levels_.empty() || levels_.back() != key[0])) levels_.push_back(key[0]);
     }
   }
@@ -94,10 +94,10 @@ class Candidates {
   /// first n levels if micro-batches that fit may also be padded to a new shape with `rows` rows.
   [[nodiscard]] std::vector<std::int64_t> total_rows_by_level(std::int64_t rows) const {
     std::vector<std::int64_t> sums{0};
-    auto next = alike_.begin();
+    auto next = equal_micro_batches_.begin();
     for (const std::int64_t level : levels_) {
       std::int64_t sum = sums.back();
-      for (; next != alike_.end() && next->level == level; ++next)
+      for (; next != equal_micro_batches_.end() && next->level == level; ++next)
         sum += next->count * (level <= rows && rows <= next->most ? std::min(rows, next->rows) : next->rows);
       sums.push_back(sum);
     }
@@ -106,7 +106,7 @@ class Candidates {
   /// Returns the total number of rows of all micro-batches after padding, without new shapes.
   [[nodiscard]] std::int64_t rows_without_new_shapes() const {
     std::int64_t sum = 0;
-    for (const EqualMicroBatches& a : alike_) sum += a.count * a.rows;
+    for (const EqualMicroBatches& a : equal_micro_batches_) sum += a.count * a.rows;
     return sum;
   }
 
@@ -125,7 +125,8 @@ class Candidates {
   std::int64_t sequences_ = 1;
   std::int64_t max_samples_ = 1;
   std::int64_t max_seqlen_ = 1;
-  std::vector<EqualMicroBatches> alike_;  // ascending by level; entries without a level are last
+  std::vector<EqualMicroBatches>
+      equal_micro_batches_;  // ascending by level; entries without a level are last
   std::vector<std::int64_t> levels_;
 };
 

@@ -47,7 +47,7 @@ class OrderSearch {
       : shape_(shape),
         costs_(std::move(costs)),
         in_order_(costs_.size()),
-        left_(max_simulations),
+        simulations_left_(max_simulations),
         simulation_(shape, std::ssize(costs_)) {}
 
   /// Simulates the order, and keeps it if it is the first one or ends earlier than the best one so far.
@@ -63,20 +63,20 @@ class OrderSearch {
     for (const std::int64_t head : lengths) {
       for (const std::int64_t tail : lengths) {
         for (const bool falls : {true, false}) {
-          if (left_ <= 0) return;
+          if (simulations_left_ <= 0) return;
           if (head + tail <= count()) try_order(place_cheap_at_ends(rising, head, tail, falls));
         }
       }
     }
   }
 
-  /// Simulates all orders if there are at most `left_`, the number of simulations left. Returns whether it
-  /// did.
+  /// Simulates all orders if there are at most `simulations_left_`, the number of simulations left. Returns
+  /// whether it did.
   bool try_all() {
     std::int64_t orders = 1;
     for (std::int64_t n = 2; n <= count(); ++n) {
       orders *= n;
-      if (orders > left_) return false;
+      if (orders > simulations_left_) return false;
     }
     RunOrder order = best_;
     std::ranges::sort(order);
@@ -95,7 +95,7 @@ class OrderSearch {
     // After this number of moves without improvement, further moves hardly ever help.
     const std::int64_t patience = 2 * count() * count();
     std::int64_t in_vain = 0;
-    for (std::int64_t moves = std::min(left_, 16 * patience); moves > 0; --moves) {
+    for (std::int64_t moves = std::min(simulations_left_, 16 * patience); moves > 0; --moves) {
       const bool leave = in_vain == patience;
       moved = leave ? best_ : order;
       for (int times = leave ? 3 : 1; times > 0; --times) apply_random_move(moved, random);
@@ -120,7 +120,7 @@ class OrderSearch {
   std::int64_t simulate_order(const RunOrder& order) {
     for (std::size_t at = 0; at < order.size(); ++at)
       in_order_[at] = costs_[static_cast<std::size_t>(order[at])];
-    --left_;
+    --simulations_left_;
     return simulation_.end_time(in_order_);
   }
 
@@ -142,7 +142,7 @@ class OrderSearch {
   PipelineShape shape_;
   std::vector<Cost> costs_;
   std::vector<Cost> in_order_;
-  std::int64_t left_;
+  std::int64_t simulations_left_;
   PipelineSimulation simulation_;
   RunOrder best_;
   std::int64_t best_end_ = 0;

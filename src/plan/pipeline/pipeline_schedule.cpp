@@ -72,12 +72,12 @@ bool is_too_large_to_simulate(const std::vector<std::vector<Times>>& times, Pipe
 }
 
 /// The time at which one pipeline ends, and the work of its stages.
-struct Simulated {
+struct PipelineFigures {
   Cost end = 0;
   Cost work = 0;  ///< time in which the stages are not idle, summed over all stages
 };
 
-Simulated simulate(Times times, PipelineShape shape) {
+PipelineFigures simulate(Times times, PipelineShape shape) {
   const Cost work = std::accumulate(times.begin(), times.end(), Cost{0});
   const int shift = simulation_shift(shape, times);
   for (Cost& time : times) time >>= shift;
@@ -114,7 +114,7 @@ PipelineSimulation::PipelineSimulation(PipelineShape shape, std::int64_t micro_b
   for (std::int64_t pass = 0; pass < passes_; ++pass) {
     const std::int64_t group = pass / in_group;
     micro_batch_.push_back(static_cast<std::int32_t>(group * shape.stages + pass % shape.stages));
-    follows_.push_back(pass % in_group >= shape.stages);
+    has_earlier_chunk_.push_back(pass % in_group >= shape.stages);
   }
   for (std::int64_t stage = 0; stage < shape.stages; ++stage)
     stages_.push_back({std::min(passes_, num_warm_up_passes(shape, stage)), 0, 0, 0});
@@ -134,7 +134,7 @@ bool PipelineSimulation::try_forward(std::int64_t stage) {
   if (stage > 0) {
     if (stages_[static_cast<std::size_t>(stage - 1)].forwards <= pass) return false;
     start = std::max(start, forward_ends_[ring_index(stage - 1, pass)]);
-  } else if (follows_[static_cast<std::size_t>(pass)]) {
+  } else if (has_earlier_chunk_[static_cast<std::size_t>(pass)]) {
     const std::int64_t before = pass - shape_.stages;
     if (stages_.back().forwards <= before) return false;
     start = std::max(start, forward_ends_[ring_index(shape_.stages - 1, before)]);
@@ -153,7 +153,7 @@ bool PipelineSimulation::try_backward(std::int64_t stage) {
   if (stage + 1 < shape_.stages) {
     if (stages_[static_cast<std::size_t>(stage + 1)].backwards <= pass) return false;
     start = std::max(start, backward_ends_[ring_index(stage + 1, pass)]);
-  } else if (follows_[static_cast<std::size_t>(pass)]) {
+  } else if (has_earlier_chunk_[static_cast<std::size_t>(pass)]) {
     const std::int64_t before = pass - shape_.stages;
     if (stages_.front().backwards <= before) return false;
     start = std::max(start, backward_ends_[ring_index(0, before)]);
@@ -213,11 +213,11 @@ std::optional<SimulatedStep> simulate_step(const StepPlan& plan, const PlanSetti
   const PipelineShape shape{settings.pp, settings.vpp};
   const std::vector<std::vector<Times>> times = micro_batch_times(plan, settings);
   if (is_too_large_to_simulate(times, shape)) return std::nullopt;
-  Simulated step;
+  PipelineFigures step;
   for (const std::vector<Times>& of_mini_batch : times) {
-    Simulated slowest;
+    PipelineFigures slowest;
     for (const Times& own : of_mini_batch) {
-      const Simulated other = simulate(own, shape);
+      const PipelineFigures other = simulate(own, shape);
       if (other.end > slowest.end) slowest = other;
     }
     step.end += slowest.end;

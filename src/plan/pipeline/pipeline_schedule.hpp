@@ -84,7 +84,7 @@ class PipelineSimulation {
   std::vector<std::int32_t> micro_batch_;  // micro-batch of each forward pass, and of each backward pass
   // By pass: whether the micro-batch has already passed through another chunk. If so, the stage that runs
   // this pass first waits for that chunk.
-  std::vector<bool> follows_;
+  std::vector<bool> has_earlier_chunk_;
   std::vector<Cost> costs_;
   std::vector<std::int64_t> forward_ends_;
   std::vector<std::int64_t> backward_ends_;

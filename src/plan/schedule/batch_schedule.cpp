@@ -128,7 +128,8 @@ std::int64_t BatchSchedule::size_of(std::int64_t step) const noexcept {
   return std::min(settings_.global_batch, draws_ - first_draw_of(step));
 }
 
-std::vector<std::int64_t> BatchSchedule::drawn(std::int64_t step, std::int64_t first, std::int64_t count) {
+std::vector<std::int64_t> BatchSchedule::draw_positions(std::int64_t step, std::int64_t first,
+                                                        std::int64_t count) {
   std::vector<std::int64_t> positions(static_cast<std::size_t>(count));
   blend_->draw(step / steps_per_epoch(), first_draw_of(step) + first, positions);
   return positions;
@@ -139,14 +140,14 @@ void BatchSchedule::arrange_window_of(std::int64_t step) {
   const std::int64_t first = step - step % steps_per_epoch() % delayed_window_->window_steps();
   const std::int64_t end = std::min(first + delayed_window_->window_steps(), (epoch + 1) * steps_per_epoch());
   std::vector<std::vector<std::int64_t>> steps;
-  for (std::int64_t s = first; s < end; ++s) steps.push_back(drawn(s, 0, size_of(s)));
+  for (std::int64_t s = first; s < end; ++s) steps.push_back(draw_positions(s, 0, size_of(s)));
   delayed_window_->arrange(first, steps);
 }
 
 std::vector<std::int64_t> BatchSchedule::share_of(std::int64_t step, int rank, int num_ranks) {
   const std::int64_t size = size_of(step);
   const auto cut = [&](std::int64_t r) { return r * (size / num_ranks) + std::min(r, size % num_ranks); };
-  if (!delayed_window_) return drawn(step, cut(rank), cut(rank + 1) - cut(rank));
+  if (!delayed_window_) return draw_positions(step, cut(rank), cut(rank + 1) - cut(rank));
   if (!delayed_window_->has(step)) arrange_window_of(step);
   const std::vector<std::int64_t>& samples = delayed_window_->samples_of(step);
   return {samples.begin() + cut(rank), samples.begin() + cut(rank + 1)};

@@ -29,9 +29,9 @@ inline constexpr std::string_view response_mask_field = "response_mask";
 /// Moves the rows of fields with RowConvention::token to the rows that predict their tokens. The value of a
 /// sample's first token is dropped, since no row predicts it; the last row becomes zeros, or ignored_label
 /// for labels. With `shared` prefixes, fields that have a convention, except labels and masks, get one row
-/// per response token, since a shared row predicts a different token for each sample. Throws InputError naming
-/// the field if its kind does not fit the convention, or if it is labels or a loss mask with one value per
-/// token and has no convention. O(bytes of the moved fields).
+/// per response token, since a shared row predicts a different token for each sample. Throws InputError
+/// naming the field if its kind does not fit the convention, or if it is labels or a loss mask with one value
+/// per token and has no convention. O(bytes of the moved fields).
 void apply_row_conventions(RaggedBatch& batch, const NamedFields& fields, bool shared);
 
 /// Throws InputError naming a field of `batch` if its kind does not fit its convention, if its convention is

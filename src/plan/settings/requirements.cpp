@@ -189,38 +189,38 @@ constexpr Requirement table[] = {
     {read_as, lines, "the key describes how JSON Lines write the field"},
 };
 
-constexpr Feature foreign_to_groups[] = {
+constexpr Feature excluded_by_flexible_groups[] = {
     padded,  fixed,   reference,   named_algorithm, equal,   unrefined,     cut_later,
     packing, fastest, free_counts, named_alignment, encoder, mindspeed_loss};
-constexpr Feature foreign_to_grids[] = {padded,    fixed,   reference,   named_algorithm, equal,
-                                        cut_later, packing, free_counts, speeds,          encoder};
-constexpr Feature foreign_to_references[] = {speeds,      encoder,  cost_of_field, measured, packing, fastest,
-                                             free_counts, schedule, max_rows,      shapes,   sharing};
-constexpr Feature foreign_to_padded[] = {speeds, encoder, packing, fastest, free_counts, shapes, sharing};
-constexpr Feature foreign_to_fixed[] = {packing, fastest, free_counts};
-constexpr Feature foreign_to_speeds[] = {named_algorithm, unrefined, equal};
-constexpr Feature foreign_to_encoders[] = {named_algorithm, unrefined, equal, speeds};
-constexpr Feature foreign_to_whole_samples[] = {shapes, sharing};
-constexpr Feature foreign_to_delay[] = {encoder, cost_of_field, max_rows};
+constexpr Feature excluded_by_grids[] = {padded,    fixed,   reference,   named_algorithm, equal,
+                                         cut_later, packing, free_counts, speeds,          encoder};
+constexpr Feature excluded_by_presets[] = {speeds,      encoder,  cost_of_field, measured, packing, fastest,
+                                           free_counts, schedule, max_rows,      shapes,   sharing};
+constexpr Feature excluded_by_padded[] = {speeds, encoder, packing, fastest, free_counts, shapes, sharing};
+constexpr Feature excluded_by_fixed[] = {packing, fastest, free_counts};
+constexpr Feature excluded_by_speeds[] = {named_algorithm, unrefined, equal};
+constexpr Feature excluded_by_encoders[] = {named_algorithm, unrefined, equal, speeds};
+constexpr Feature excluded_by_whole_samples[] = {shapes, sharing};
+constexpr Feature excluded_by_delay[] = {encoder, cost_of_field, max_rows};
 
 constexpr Exclusion exclusion_table[] = {
-    {flexible, foreign_to_groups,
+    {flexible, excluded_by_flexible_groups,
      "groups of DP ranks get samples, and their sizes are chosen with the samples"},
-    {grid, foreign_to_grids,
+    {grid, excluded_by_grids,
      "a grid packs the micro-batches of all DP ranks at once, with its own algorithm"},
-    {reference, foreign_to_references, "a preset plans exactly as its system does"},
-    {padded, foreign_to_padded, "a padded row has one sample, and a length that all DP ranks share"},
-    {fixed, foreign_to_fixed, "fixed micro-batches have a fixed number of samples"},
-    {speeds, foreign_to_speeds, "balancing by speed has its own algorithm"},
-    {encoder, foreign_to_encoders, "encoder and model work are balanced together by a separate algorithm"},
+    {reference, excluded_by_presets, "a preset plans exactly as its system does"},
+    {padded, excluded_by_padded, "a padded row has one sample, and a length that all DP ranks share"},
+    {fixed, excluded_by_fixed, "fixed micro-batches have a fixed number of samples"},
+    {speeds, excluded_by_speeds, "balancing by speed has its own algorithm"},
+    {encoder, excluded_by_encoders, "encoder and model work are balanced together by a separate algorithm"},
     {fastest,
      {&packing, 1},
      "fastest balances the micro-batches of each count that it tries, but those of a named packing are not "
      "balanced"},
     {fastest, {&free_counts, 1}, "fastest compares numbers of micro-batches that are equal on all ranks"},
     {shapes, {&sharing, 1}, "the number of segments of shared prefixes has no bound"},
-    {whole_samples, foreign_to_whole_samples, "whole samples have neither pad rows nor shared rows"},
-    {delay, foreign_to_delay,
+    {whole_samples, excluded_by_whole_samples, "whole samples have neither pad rows nor shared rows"},
+    {delay, excluded_by_delay,
      "balancing then depends on a field of the samples, which is not known before a step is read"},
     {delay,
      {&sharing, 1},

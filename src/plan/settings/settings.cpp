@@ -210,8 +210,8 @@ void PlanSettings::validate() const {
         !is_flexible ? "Raise it (or micro_batch.max_tokens_per_rank, if that is set), or lower pack.align "
                        "(if it is auto, lower mesh.tp or mesh.cp), pack.align_lcm or, if micro-batches are "
                        "padded, micro_batch.length_round"
-        : group > 1 ? "Raise it, or lower mesh.tp, mesh.max_cp or pack.align_lcm"
-                    : "Raise it, or lower mesh.tp or pack.align_lcm");
+        : group > 1  ? "Raise it, or lower mesh.tp, mesh.max_cp or pack.align_lcm"
+                     : "Raise it, or lower mesh.tp or pack.align_lcm");
   }
 }
 

@@ -102,7 +102,7 @@ class GroupNumbers {
   void add(const ContextGroup& group) {
     std::vector<std::int32_t>& of_size = numbers_[group.size];
     of_size.resize(ranks_, none);
-    of_size[group.first.index()] = named;
+    of_size[group.first.index()] = unnumbered;
   }
   /// Numbers the added groups, and returns them in that order.
   [[nodiscard]] std::vector<ContextGroup> assign_numbers() {
@@ -122,7 +122,7 @@ class GroupNumbers {
 
  private:
   static constexpr std::int32_t none = -1;
-  static constexpr std::int32_t named = 0;
+  static constexpr std::int32_t unnumbered = 0;
 
   std::size_t ranks_;
   // The number of each group, by size, then by first place.
@@ -244,10 +244,10 @@ void FlexibleStrategy::require_valid(const PlanSettings& settings) const {
                           std::to_string(settings.dp) + ", the number of DP ranks",
                       "Lower it, or use more ranks");
   if (settings.cp.size != 1)
-    throw ConfigError("mesh.cp",
-                      "is flexible, so the mesh must have cp 1, but it has cp " +
-                          std::to_string(settings.cp.size),
-                      "Create the mesh with cp 1");
+    throw ConfigError(
+        "mesh.cp",
+        "is flexible, so the mesh must have cp 1, but it has cp " + std::to_string(settings.cp.size),
+        "Create the mesh with cp 1");
 }
 
 void FlexibleStrategy::require_samples_fit(const LengthTable& table, const PlanSettings& settings) const {

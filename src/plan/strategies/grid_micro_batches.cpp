@@ -24,9 +24,9 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::int64_t max_looks = std::int64_t{1}
-                                   << 24;  // maximum number of candidate cells examined per mini-batch
-constexpr Cost min_gain_divisor = 512;     // a move must reduce a column's cost by more than 1/512
+constexpr std::int64_t max_examined_cells =
+    std::int64_t{1} << 24;              // maximum number of candidate cells examined per mini-batch
+constexpr Cost min_gain_divisor = 512;  // a move must reduce a column's cost by more than 1/512
 
 /// The totals of a Run.
 struct RunFigures {
@@ -45,8 +45,8 @@ struct Run {
 /// A run cut in two: one part moves to another cell (micro-batch) of the grid, and the other stays. If the
 /// whole run moves, no part stays.
 struct Cut {
-  Run goes;
-  std::optional<Run> stays;
+  Run moving_part;
+  std::optional<Run> remaining_part;
 };
 
 /// The samples of a unit in depth-first order, and their costs.
@@ -218,12 +218,12 @@ class Leveling {
     for (std::size_t r = 0; r < cells_[top].runs.size(); ++r) {
       const Run& run = cells_[top].runs[r];
       for (const Cut& cut : ordered_unit(run.unit).cuts_of(run)) update_best_move(top, r, cut, best);
-      if (looks_ > max_looks) return false;
+      if (examined_cells_ > max_examined_cells) return false;
     }
     if (best.gain <= highest_[column] / min_gain_divisor) return false;
     cells_[top].remove(best.run);
-    if (best.cut.stays) cells_[top].add(*best.cut.stays);
-    cells_[best.to].add(best.cut.goes);
+    if (best.cut.remaining_part) cells_[top].add(*best.cut.remaining_part);
+    cells_[best.to].add(best.cut.moving_part);
     return true;
   }
 
@@ -231,14 +231,14 @@ class Leveling {
   /// gains more.
   void update_best_move(std::size_t top, std::size_t run, const Cut& cut, Move& best) {
     const RunFigures& whole = cells_[top].runs[run].figures;
-    const RunFigures stays = cut.stays ? cut.stays->figures : RunFigures{};
-    if (cells_[top].figures.rows + stays.rows - whole.rows > units_.limits().max_size) return;
-    const Cost left = std::max(cells_[top].figures.cost + stays.cost - whole.cost, highest_other_);
+    const RunFigures remaining_part = cut.remaining_part ? cut.remaining_part->figures : RunFigures{};
+    if (cells_[top].figures.rows + remaining_part.rows - whole.rows > units_.limits().max_size) return;
+    const Cost left = std::max(cells_[top].figures.cost + remaining_part.cost - whole.cost, highest_other_);
     const std::size_t column = top % columns_;
-    looks_ += std::ssize(cells_);
+    examined_cells_ += std::ssize(cells_);
     for (std::size_t c = 0; c < cells_.size(); ++c) {
-      if (c == top || !fits(cells_[c], cut.goes.figures)) continue;
-      const Cost there = cells_[c].figures.cost + cut.goes.figures.cost;
+      if (c == top || !fits(cells_[c], cut.moving_part.figures)) continue;
+      const Cost there = cells_[c].figures.cost + cut.moving_part.figures.cost;
       const std::size_t j = c % columns_;
       const Cost gain = j == column ? highest_[j] - std::max(left, there)
                                     : highest_[column] - left - std::max(Cost{0}, there - highest_[j]);
@@ -261,7 +261,7 @@ class Leveling {
   Cost highest_other_ =
       0;  // cost of the costliest other cell in the column of the cell from which samples move
   std::map<std::int64_t, OrderedUnit> ordered_;
-  std::int64_t looks_ = 0;
+  std::int64_t examined_cells_ = 0;
 };
 
 /// Returns the runs of all grids as pieces. Each cell is a micro-batch; cells are numbered consecutively over

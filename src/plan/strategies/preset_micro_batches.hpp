@@ -25,7 +25,7 @@ class PresetMicroBatcher final : public MicroBatcher {
 /// Mixin that keeps the reproduced system's assignment of shares to DP ranks: shares are not placed by
 /// locality.
 template <class Way>
-class WithReferenceCounts : public Way {
+class WithReferencePlacement : public Way {
  public:
   [[nodiscard]] std::string_view reproduced_system(const PlanSettings& settings) const noexcept final {
     return name_of(std::get<ReferenceSettings>(settings.strategy).system);
@@ -43,7 +43,7 @@ class WithReferenceCounts : public Way {
                                            const PlanSettings& settings);
 
 template <class Way>
-class WithReferenceAssignment : public WithReferenceCounts<Way> {
+class WithReferenceAssignment : public WithReferencePlacement<Way> {
  public:
   [[nodiscard]] Partition assign_automatically(const AssignedWork& work,
                                                const PlanSettings& settings) const final {
@@ -60,6 +60,6 @@ class PresetPackedStrategy final : public WithReferenceAssignment<PackedStrategy
       const StepProblem& problem, const StepAssignment& assignment) const override;
 };
 class PresetFixedStrategy final : public WithReferenceAssignment<FixedStrategy> {};
-class PresetPaddedStrategy final : public WithReferenceCounts<PaddedStrategy> {};
+class PresetPaddedStrategy final : public WithReferencePlacement<PaddedStrategy> {};
 
 }  // namespace evenkeel

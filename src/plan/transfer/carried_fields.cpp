@@ -37,10 +37,9 @@ void require_valid(const LayerMap& map, const std::string& where, int pp, int vp
     std::ranges::sort(layers);
     const auto twice = std::ranges::adjacent_find(layers);
     if (twice == layers.end()) continue;
-    throw ConfigError(where,
-                      "lists layer " + std::to_string(*twice) + " more than once for stage " +
-                          std::to_string(stage),
-                      "Name each layer of a stage once");
+    throw ConfigError(
+        where, "lists layer " + std::to_string(*twice) + " more than once for stage " + std::to_string(stage),
+        "Name each layer of a stage once");
   }
 }
 
@@ -72,8 +71,7 @@ bool describes_samples_only(const FieldSettings& field, std::string_view name) {
 void require_all_named(const LayerMap& map, std::int64_t layers, const std::string& where) {
   std::set<std::int64_t> named;
   for (const std::vector<std::int64_t>& stage : map.stages) named.insert(stage.begin(), stage.end());
-  const std::string has =
-      "has " + format_plain_count(layers, "layer") + ", but the list in its key layers ";
+  const std::string has = "has " + format_plain_count(layers, "layer") + ", but the list in its key layers ";
   if (!named.empty() && *named.rbegin() >= layers)
     throw InputError(where, has + "contains layer " + std::to_string(*named.rbegin()),
                      "Number layers from 0 to " + std::to_string(layers - 1));
@@ -182,9 +180,9 @@ CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedF
                      "Set fields." + name + ".share: none");
   }
   if (found->profiles != cut.profiles) {
-    throw InputError("field '" + name + "'", named + ", but the two fields have different profiles",
-                     "Set fields." + name + ".profiles and fields." + cut.name() +
-                         ".profiles to the same list");
+    throw InputError(
+        "field '" + name + "'", named + ", but the two fields have different profiles",
+        "Set fields." + name + ".profiles and fields." + cut.name() + ".profiles to the same list");
   }
   return *found;
 }

@@ -16,9 +16,9 @@ namespace {
 
 std::int64_t checked_length(std::span<const std::int64_t> lengths, std::size_t i, const char* what) {
   if (lengths[i] >= 0) return lengths[i];
-  throw InputError("sample " + std::to_string(i),
-                   "has " + std::string(what) + " of " + std::to_string(lengths[i]) +
-                       " tokens; a length cannot be negative");
+  throw InputError("sample " + std::to_string(i), "has " + std::string(what) + " of " +
+                                                      std::to_string(lengths[i]) +
+                                                      " tokens; a length cannot be negative");
 }
 
 }  // namespace

@@ -88,8 +88,8 @@ SharedGroup make_prompt_group(const LengthTable& table, Entries entries, std::in
 struct GroupPart {
   std::vector<std::int64_t> samples;  ///< positions of the samples in the whole group, ascending
   SharedGroup group;
-  std::int64_t repeated = 0;  ///< number of tokens that earlier parts also have
-  std::size_t forced_by = 0;  ///< index of the limit that forced the cut; see SubTree
+  std::int64_t repeated = 0;       ///< number of tokens that earlier parts also have
+  std::size_t exceeded_limit = 0;  ///< index of the limit that forced the cut; see SubTree
 };
 
 /// Splits a group that exceeds a limit into parts that stay within all limits.
@@ -116,7 +116,7 @@ class GroupSplit {
     for (GroupPart& part :
          join_parts(has_prompt_ ? split_into_response_runs(limits) : split_into_subtrees(limits))) {
       constexpr std::size_t rows = 2;  // index of "max_rows" in repeat_reasons
-      split.repeated[std::min(part.forced_by, rows)] += part.repeated;
+      split.repeated[std::min(part.exceeded_limit, rows)] += part.repeated;
       if (!part.samples.empty()) split.parts.push_back(std::move(part.group));
     }
     return split;
@@ -144,7 +144,7 @@ class GroupSplit {
       std::vector<std::int64_t> samples(static_cast<std::size_t>(run.samples.size()));
       std::iota(samples.begin(), samples.end(), run.samples.begin);
       SharedGroup group = make_group(samples);
-      parts.push_back({std::move(samples), std::move(group), run.repeated, run.forced_by});
+      parts.push_back({std::move(samples), std::move(group), run.repeated, run.exceeded_limit});
     }
     return parts;
   }
@@ -155,7 +155,7 @@ class GroupSplit {
       SharedGroup group{{}, std::move(sub.tree)};
       for (const std::int64_t sample : sub.samples)
         group.entries.push_back(group_.entries[static_cast<std::size_t>(sample)]);
-      parts.push_back({std::move(sub.samples), std::move(group), sub.repeated, sub.forced_by});
+      parts.push_back({std::move(sub.samples), std::move(group), sub.repeated, sub.exceeded_limit});
     }
     return parts;
   }
@@ -273,22 +273,21 @@ void require_each_entry_once(const LengthTable& table, std::span<const SharedGro
     for (const EntryId entry : group.entries) {
       const bool is_known = entry >= EntryId{0} && entry < EntryId{table.size()};
       if (!is_known || seen[entry.index()]) {
-        throw InputError("prefix trees",
-                         "contain entry " + std::to_string(entry.value()) +
-                             (is_known ? " twice"
-                                       : ", but the table has " +
-                                             format_plain_count(table.size(), "entry", "entries")),
-                         "Put every sample of the table into exactly one tree");
+        throw InputError(
+            "prefix trees",
+            "contain entry " + std::to_string(entry.value()) +
+                (is_known ? " twice"
+                          : ", but the table has " + format_plain_count(table.size(), "entry", "entries")),
+            "Put every sample of the table into exactly one tree");
       }
       seen[entry.index()] = true;
       ++count;
     }
   }
   if (count == table.size()) return;
-  throw InputError(
-      "prefix trees",
-      "contain " + std::to_string(count) + " of " + format_plain_count(table.size(), "sample"),
-      "Put every sample of the table into exactly one tree");
+  throw InputError("prefix trees",
+                   "contain " + std::to_string(count) + " of " + format_plain_count(table.size(), "sample"),
+                   "Put every sample of the table into exactly one tree");
 }
 
 std::int64_t repeated_ahead(const LengthTable& table, const SharedGroup& group,

@@ -78,7 +78,7 @@ void StepsAhead::start_thread() {
 std::optional<Step> StepsAhead::next() {
   if (taken_ >= steps_ || has_ended_) return std::nullopt;
   Stopwatch stopwatch;
-  if (is_step_made_by_next()) make_or_end();
+  if (is_step_made_by_next()) queue_next_step();
   MadeStep made = take();
   has_ended_ = std::holds_alternative<EndOfSteps>(made);
   if (has_ended_) return std::nullopt;
@@ -102,7 +102,7 @@ ServiceState StepsAhead::state() const {
 
 bool StepsAhead::progress() {
   if (!is_step_made_by_progress()) return false;
-  make_or_end();
+  queue_next_step();
   return true;
 }
 
@@ -134,7 +134,7 @@ void StepsAhead::make_all(const std::stop_token& stop) {
   }
   while (has_steps_to_make()) {
     wait_for_room(stop);
-    make_or_end(&stop);
+    queue_next_step(&stop);
   }
 }
 
@@ -144,7 +144,7 @@ void StepsAhead::wait_for_room(const std::stop_token& stop) {
   ready_->changed.wait(lock, stop, [&] { return !is_full(); });
 }
 
-void StepsAhead::make_or_end(const std::stop_token* stop) {
+void StepsAhead::queue_next_step(const std::stop_token* stop) {
   MadeStep made;
   std::exception_ptr fatal_error;
   try {

@@ -62,7 +62,7 @@ class StepsAhead {
   using MadeStep = std::variant<std::exception_ptr, Step, EndOfSteps>;
 
   /// Queue of steps between the thread that makes them and the trainer.
-  struct Handover {
+  struct StepQueue {
     std::mutex mutex;
     std::condition_variable_any changed;
     std::deque<MadeStep> made;
@@ -74,7 +74,7 @@ class StepsAhead {
   [[nodiscard]] MadeStep take();
   void make_all(const std::stop_token& stop);
   void wait_for_room(const std::stop_token& stop);
-  void make_or_end(const std::stop_token* stop = nullptr);
+  void queue_next_step(const std::stop_token* stop = nullptr);
   void agree_to_continue(const std::stop_token& stop);
   /// Returns whether next() has to make a step on the trainer's thread. is_step_made_by_progress() is the
   /// corresponding function for progress(). The results are equal on all ranks.
@@ -103,16 +103,16 @@ class StepsAhead {
   std::map<std::string, SavedCost> costs_;
   std::shared_ptr<const std::vector<PackedShape>> shapes_;
 
-  std::unique_ptr<Handover> ready_ = std::make_unique<Handover>();
+  std::unique_ptr<StepQueue> ready_ = std::make_unique<StepQueue>();
   std::jthread thread_;  // declared last, so that it ends before the members that it uses are destroyed
 };
 
 /// State shared by a DataService and its Steps. Allocated on all ranks before any of them communicates about
 /// the service.
 struct ServiceParts {
-  std::optional<StepMaker> maker;         // makes later passes, and steps from the trainer's samples
-  std::optional<ServiceState> unchecked;  // state to resume from, until its sources have been compared
-  bool has_made_steps = false;            // whether steps were made from the trainer's samples
+  std::optional<StepMaker> maker;               // makes later passes, and steps from the trainer's samples
+  std::optional<ServiceState> unchecked_state;  // state to resume from, until its sources have been compared
+  bool has_made_steps = false;                  // whether steps were made from the trainer's samples
   const RaggedBatch no_fields;
   // State after the steps of the previous Steps object; used if `ahead` is not set.
   std::optional<ServiceState> position;

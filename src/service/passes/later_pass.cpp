@@ -327,7 +327,7 @@ ExchangedSamples send_again(const StepContext& context, const Step& before, cons
   const StepSamples& samples = planned.samples();
   require_kept_samples(before);
   const RaggedBatch& mine = *before.record->mine;
-  require_shared_rows(context, planned, must_compare_rows(samples.fields), samples.fields, mine, work);
+  check_shared_rows(context, planned, must_compare_rows(samples.fields), samples.fields, mine, work);
   StepTransfer transfer = transfer_of(context, planned, fields, mine, samples.table.row_counts());
   const std::vector<RowCuts> cuts = gather_cuts(context, transfer, work);
   transfer.row_cuts = cuts;
@@ -379,7 +379,7 @@ ExchangedSamples reuse_or_resend(const StepContext& context, Step& before, Plann
 }
 
 Exchanged add_fields(const StepContext& context, const Step& before, Planned planned, ExchangedSamples passed,
-                     Added added, GuardedWork& work) {
+                     FieldsToAdd added, GuardedWork& work) {
   Pass& pass = planned.gathered.pass;
   std::vector<MicroBatch> micro_batches;
   std::shared_ptr<const RaggedBatch> mine = before.record->mine;
@@ -397,7 +397,7 @@ Exchanged add_fields(const StepContext& context, const Step& before, Planned pla
     work.agree(context.world());
   } else {
     const std::vector<CarriedField> traveling = carried_fields_of(context, added.fields, added.ranges);
-    require_shared_rows(context, planned, must_compare_rows(added.fields), traveling, added.mine, work);
+    check_shared_rows(context, planned, must_compare_rows(added.fields), traveling, added.mine, work);
     const std::vector<RowCounts> row_counts = gather_row_counts(
         context.world(), planned.samples().table, added.fields, added.mine, context.config.fields);
     const std::vector<FieldSums> field_sums = gather_field_sums(
@@ -414,11 +414,11 @@ Exchanged add_fields(const StepContext& context, const Step& before, Planned pla
                            own_work(columns);
                            mine = add_fields_to_samples(mine, all_added);  // copies the added columns
                          });
-    passed.moved += added_columns.moved;
+    passed.figures += added_columns.figures;
     planned.gathered.samples = add_fields_to_samples(planned.samples(), all_added);
   }
   pass.seconds.exchange += pass.stopwatch.lap();  // includes the wait for the last rank
-  return {std::move(planned), std::move(micro_batches), std::move(passed.moved), std::move(mine)};
+  return {std::move(planned), std::move(micro_batches), std::move(passed.figures), std::move(mine)};
 }
 
 }  // namespace evenkeel

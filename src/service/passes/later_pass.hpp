@@ -44,6 +44,6 @@ void regroup(std::span<PackedMicroBatch> from, std::span<const MicroBatchPlan> f
 
 /// Collective over all ranks: sends the added fields, and computes the loss weights of the micro-batches.
 [[nodiscard]] Exchanged add_fields(const StepContext& context, const Step& before, Planned planned,
-                                   ExchangedSamples passed, Added added, GuardedWork& work);
+                                   ExchangedSamples passed, FieldsToAdd added, GuardedWork& work);
 
 }  // namespace evenkeel

@@ -115,9 +115,9 @@ std::vector<CarriedField> select_sent_fields(const Planned& planned, std::span<c
 }
 
 // Agrees on errors first, since the comparison needs identical plans.
-void require_shared_rows(const StepContext& context, const Planned& planned, bool are_shared,
-                         std::span<const CarriedField> fields, const RaggedBatch& mine,
-                         const GuardedWork& work) {
+void check_shared_rows(const StepContext& context, const Planned& planned, bool are_shared,
+                       std::span<const CarriedField> fields, const RaggedBatch& mine,
+                       const GuardedWork& work) {
   if (context.config.prefix == PrefixSharing::none || !are_shared) return;
   work.agree(context.world());
   require_equal_shared_rows(context.world(), planned.samples().table, planned.assignment, fields, mine);
@@ -167,7 +167,7 @@ Exchanged exchange_pass(const StepContext& context, Planned planned, RaggedBatch
   Phase::switch_to("exchange");
   Pass& pass = planned.gathered.pass;
   const StepSamples& samples = planned.samples();
-  require_shared_rows(context, planned, must_compare_rows(samples.fields), samples.fields, mine, work);
+  check_shared_rows(context, planned, must_compare_rows(samples.fields), samples.fields, mine, work);
   const std::vector<CarriedField> fields = select_sent_fields(planned, samples.fields, work);
   StepTransfer transfer = transfer_of(context, planned, fields, mine, samples.table.row_counts());
   const std::vector<RowCuts> cuts = gather_cuts(context, transfer, work);
@@ -183,7 +183,7 @@ Exchanged exchange_pass(const StepContext& context, Planned planned, RaggedBatch
   ExchangedSamples made =
       exchange_samples(context.mesh, transfer, pass.derived, context.transport_settings(), work, own_work);
   pass.seconds.exchange += pass.stopwatch.lap();  // includes the wait for the last rank
-  return {std::move(planned), std::move(micro_batches), std::move(made.moved), std::move(kept)};
+  return {std::move(planned), std::move(micro_batches), std::move(made.figures), std::move(kept)};
 }
 
 Step make_step(Exchanged exchanged) {
@@ -197,7 +197,7 @@ Step make_step(Exchanged exchanged) {
   step.num_samples = table.size();
   step.num_tokens = table.num_tokens();
   for (const LengthEntry& entry : table.entries()) step.num_loss_tokens += loss_tokens_of(entry);
-  step.volume = exchanged.moved.volume;
+  step.volume = exchanged.figures.volume;
   step.seconds = gathered.pass.seconds;
   step.waited_seconds = step.seconds.total();
   step.record = std::make_shared<const StepRecord>(StepRecord{
@@ -210,8 +210,8 @@ Step make_step(Exchanged exchanged) {
       .cost = std::move(gathered.cost),
       .origin = gathered.origin,
       .made_at = std::chrono::steady_clock::now(),
-      .bytes_to = std::move(exchanged.moved.bytes_to),
-      .volumes = std::move(exchanged.moved.volumes),
+      .bytes_to = std::move(exchanged.figures.bytes_to),
+      .volumes = std::move(exchanged.figures.volumes),
   });
   return step;
 }

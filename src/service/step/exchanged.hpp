@@ -24,7 +24,7 @@ void set_token_weights(PackedMicroBatch& micro_batch, const MicroBatchLoss& loss
 struct Exchanged {
   Planned planned;
   std::vector<MicroBatch> micro_batches;
-  ExchangeFigures moved;
+  ExchangeFigures figures;
   std::shared_ptr<const RaggedBatch> mine;  // this rank's samples, kept for later passes; may be null
 };
 
@@ -49,9 +49,9 @@ struct Exchanged {
 /// the result of must_compare_rows() and must be equal on all ranks. Does nothing if it is false or prefixes
 /// are not shared; otherwise, this function is collective, and if any rank has failed, all ranks throw its
 /// error.
-void require_shared_rows(const StepContext& context, const Planned& planned, bool are_shared,
-                         std::span<const CarriedField> fields, const RaggedBatch& mine,
-                         const GuardedWork& work);
+void check_shared_rows(const StepContext& context, const Planned& planned, bool are_shared,
+                       std::span<const CarriedField> fields, const RaggedBatch& mine,
+                       const GuardedWork& work);
 /// Local: returns the transfer for this plan. The result refers to the arguments, which must outlive it.
 [[nodiscard]] StepTransfer transfer_of(const StepContext& context, const Planned& planned,
                                        std::span<const CarriedField> fields, const RaggedBatch& mine,

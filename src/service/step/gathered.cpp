@@ -110,9 +110,9 @@ std::pair<Gathered, RaggedBatch> gather_first_pass(const StepContext& context,
   return {std::move(gathered), std::move(mine)};
 }
 
-std::pair<Gathered, Added> gather_later_pass(const StepContext& context, const Step& before,
-                                             std::string_view profile, const RaggedBatch& mine,
-                                             GuardedWork& work) {
+std::pair<Gathered, FieldsToAdd> gather_later_pass(const StepContext& context, const Step& before,
+                                                   std::string_view profile, const RaggedBatch& mine,
+                                                   GuardedWork& work) {
   Gathered gathered;
   FieldAgreementInput brought;
   OwnRanges ranges;
@@ -132,7 +132,7 @@ std::pair<Gathered, Added> gather_later_pass(const StepContext& context, const S
   gathered.index = before.index;
   gathered.samples = before.record->samples;
   use_measured_cost(context, gathered, work);
-  return {std::move(gathered), Added{std::move(fields), std::move(ranges), mine}};
+  return {std::move(gathered), FieldsToAdd{std::move(fields), std::move(ranges), mine}};
 }
 
 }  // namespace evenkeel

@@ -49,7 +49,7 @@ struct Gathered {
                                                                  GuardedWork& work);
 
 /// Fields that a later pass adds to the samples of a step.
-struct Added {
+struct FieldsToAdd {
   std::vector<FieldSpec> fields;  // the added fields, on which all ranks have agreed
   OwnRanges ranges;
   const RaggedBatch& mine;  // this rank's samples with only the added fields; owned by the caller
@@ -57,9 +57,9 @@ struct Added {
 
 /// Collective over all ranks: same as gather_first_pass(), for another pass over the samples of `before`, to
 /// which the fields of `mine` are added. Errors are handled in the same way.
-[[nodiscard]] std::pair<Gathered, Added> gather_later_pass(const StepContext& context, const Step& before,
-                                                           std::string_view profile, const RaggedBatch& mine,
-                                                           GuardedWork& work);
+[[nodiscard]] std::pair<Gathered, FieldsToAdd> gather_later_pass(const StepContext& context,
+                                                                 const Step& before, std::string_view profile,
+                                                                 const RaggedBatch& mine, GuardedWork& work);
 
 /// Returns how these fields, on which all ranks have agreed, are transferred. Collective if integers are
 /// narrowed. Either all ranks throw the same error or no rank does, since the input is replicated.

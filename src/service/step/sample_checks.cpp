@@ -300,11 +300,10 @@ std::int64_t apply_filter(const FilterSettings& filter, bool shared, RaggedBatch
   const std::int64_t left_out = batch.size() - std::ssize(positions);
   if (left_out == 0) return 0;
   if (filter.without_loss == WithoutLoss::error) {
-    throw InputError(
-        first_omitted_sample(batch, positions).id,
-        "has no token that carries loss, but batch.without_loss is error",
-        "Check its response, its loss mask if it has one, and batch.max_length, or set "
-        "batch.without_loss: drop to leave such samples out");
+    throw InputError(first_omitted_sample(batch, positions).id,
+                     "has no token that carries loss, but batch.without_loss is error",
+                     "Check its response, its loss mask if it has one, and batch.max_length, or set "
+                     "batch.without_loss: drop to leave such samples out");
   }
   batch = pick_samples(batch, positions);
   return left_out;

@@ -128,7 +128,7 @@ TransportSettings StepContext::transport_settings() const noexcept {
 }
 
 CostInUse StepContext::cost_in_use(std::string_view profile) const {
-  if (times->is_measured(profile)) return times->in_use(profile);
+  if (times->is_measured(profile)) return times->current_cost(profile);
   CostInUse configured;
   configured.model = config.profile(profile).balance.cost;
   return configured;

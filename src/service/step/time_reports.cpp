@@ -28,7 +28,8 @@ TimeReports::TimeReports(const Config& config, const GridPoint& mesh, const Serv
   const auto add_profile = [&](const std::string& name, const BalanceSettings& balance) {
     if (!balance.measured) return;
     const auto groups = group_communication(config.plan_settings(mesh, name));
-    profiles_.emplace(name, Measured{*balance.measured, {balance.cost, balance.measured->window, groups}});
+    profiles_.emplace(name,
+                      MeasuredProfile{*balance.measured, {balance.cost, balance.measured->window, groups}});
   };
   add_profile("", config.balance);
   for (const auto& [name, profile] : config.profiles) add_profile(name, profile.balance);
@@ -45,7 +46,7 @@ TimeReports::TimeReports(const Config& config, const GridPoint& mesh, const Serv
 
 void TimeReports::add(std::string_view profile, const CostObservation& observation) {
   EVENKEEL_PRECONDITION(cheap, is_measured(profile), profile);
-  Measured& measured = profiles_.find(profile)->second;
+  MeasuredProfile& measured = profiles_.find(profile)->second;
   const std::lock_guard lock(mutex_);
   measured.reported.push_back(observation);
   if (std::ssize(measured.reported) > measured.settings.window) measured.reported.pop_front();
@@ -54,7 +55,7 @@ void TimeReports::add(std::string_view profile, const CostObservation& observati
 void TimeReports::begin_step(const Communicator& comm, std::string_view profile) {
   const auto found = profiles_.find(profile);
   if (found == profiles_.end()) return;
-  Measured& measured = found->second;
+  MeasuredProfile& measured = found->second;
   const std::int64_t step = measured.steps++;
   if (step == 0 || step % measured.settings.every != 0) return;
   GuardedWork work;
@@ -73,7 +74,7 @@ void TimeReports::begin_step(const Communicator& comm, std::string_view profile)
   measured.model = *std::move(learnt);
 }
 
-const CostInUse& TimeReports::in_use(std::string_view profile) const {
+const CostInUse& TimeReports::current_cost(std::string_view profile) const {
   EVENKEEL_PRECONDITION(cheap, is_measured(profile), profile);
   return profiles_.find(profile)->second.model.current_cost();
 }

@@ -37,20 +37,20 @@ class TimeReports {
 
   /// Returns the cost used for balancing: the latest fit or, before the first fit, the configured cost.
   /// Precondition: is_measured().
-  [[nodiscard]] const CostInUse& in_use(std::string_view profile) const;
+  [[nodiscard]] const CostInUse& current_cost(std::string_view profile) const;
   /// Returns all costs measured so far, by profile.
   [[nodiscard]] std::map<std::string, SavedCost> saved_costs() const;
 
  private:
-  struct Measured {
+  struct MeasuredProfile {
     MeasuredCost settings;
     MeasuredCostModel model;
     std::int64_t steps = 0;  // number of steps of the profile that have begun so far
     std::deque<CostObservation> reported = {};
   };
 
-  std::mutex mutex_;  // guards Measured::reported
-  std::map<std::string, Measured, std::less<>> profiles_;
+  std::mutex mutex_;  // guards MeasuredProfile::reported
+  std::map<std::string, MeasuredProfile, std::less<>> profiles_;
 };
 
 /// Converts a measured cost for a ServiceState; nullopt if the cost was not measured.

@@ -174,7 +174,7 @@ struct ArrivingStream::Parts {
   std::vector<StreamSource> stream_sources;
   // The job's own buffer; null on the other readers, and if the job uses an external buffer.
   std::unique_ptr<OwnBuffer> own;
-  OpenedBuffer opened;
+  OpenedBuffer buffer_info;
   // The next three members are set only on the first reader.
   std::optional<stream::StreamSettings> rules_of_buffer;
   std::optional<FormingRules> rules;
@@ -195,12 +195,12 @@ void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork
   work([&] {
     if (reader != 0) return;
     const ArrivalSettings& settings = config.stream;
-    if (!settings.token_file.empty()) opened.token = read_token(settings.token_file);
+    if (!settings.token_file.empty()) buffer_info.token = read_token(settings.token_file);
     if (config.source.names_buffer()) {
-      opened.url = config.source.path.string();
+      buffer_info.url = config.source.path.string();
     } else {
-      own = std::make_unique<OwnBuffer>(config, opened.token);
-      opened.url = own->url();
+      own = std::make_unique<OwnBuffer>(config, buffer_info.token);
+      buffer_info.url = own->url();
       const bool is_one_node = std::ranges::all_of(nodes, [&](int node) { return node == nodes.front(); });
       if (!is_one_node && !own->is_open_to_others()) {
         throw ConfigError("stream.listen",
@@ -208,21 +208,22 @@ void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork
                           "Set it to an address of the network, with stream.token_file");
       }
     }
-    steps.emplace(BufferAccess{opened.url, opened.token, settings.ca_file, settings.patience}, must_stop);
+    steps.emplace(BufferAccess{buffer_info.url, buffer_info.token, settings.ca_file, settings.patience},
+                  must_stop);
     // If no other server shares the store of the job's own buffer, every earlier job has ended, since two
     // processes cannot have the store open at the same time.
     const bool takes_over = settings.take_over || (own && own->has_exclusive_store());
     const JobStartReply reply =
         steps->begin(config.batch.global_batch, {takes_over, make_acceptance(config, passes)});
-    opened.pass = reply.pass;
-    heartbeats.emplace(JobClient(opened.url, opened.token, settings.ca_file, opened.pass));
-    require_same_rules(settings, reply.settings, opened.url);
-    note_other_ticket_deadline(settings, reply.settings, opened.url);
-    require_same_formats(declared_formats(config.fields), reply.formats, opened.url);
-    opened.identity = reply.identity;
-    opened.formats = reply.formats;
-    opened.group_size = reply.settings.group_size;
-    opened.masks_stale = reply.settings.on_stale == OnStale::mask;
+    buffer_info.pass = reply.pass;
+    heartbeats.emplace(JobClient(buffer_info.url, buffer_info.token, settings.ca_file, buffer_info.pass));
+    require_same_rules(settings, reply.settings, buffer_info.url);
+    note_other_ticket_deadline(settings, reply.settings, buffer_info.url);
+    require_same_formats(declared_formats(config.fields), reply.formats, buffer_info.url);
+    buffer_info.identity = reply.identity;
+    buffer_info.formats = reply.formats;
+    buffer_info.group_size = reply.settings.group_size;
+    buffer_info.masks_stale = reply.settings.on_stale == OnStale::mask;
     rules_of_buffer = reply.settings;
   });
 }
@@ -239,7 +240,7 @@ void ArrivingStream::Parts::set_forming_rules() {
   FormingRules& forming = rules.emplace();
   forming.stream = *rules_of_buffer;
   forming.stream.look_ahead = config.stream.look_ahead;
-  forming.groups = config.batch.global_batch / opened.group_size;
+  forming.groups = config.batch.global_batch / buffer_info.group_size;
   forming.plan = costliest_pass(passes);
   forming.publishes_steps = !config.stream.versions_by_trainer;
   forming.drops_empty = config.filter.empty == EmptySample::drop;
@@ -277,13 +278,13 @@ RaggedBatch ArrivingStream::Parts::cut(RaggedBatch batch) const {
   const auto tokens_in = [&](std::int64_t i) { return samples[static_cast<std::size_t>(i)].length(); };
   FilterSettings filter = config.filter;
   filter.empty = EmptySample::keep;
-  const Selection selection(batch.size(), tokens_in, filter, longest, opened.url);
+  const Selection selection(batch.size(), tokens_in, filter, longest, buffer_info.url);
   if (selection.takes_whole_samples()) return batch;
   std::vector<SourceField> fields;
   for (const Column& column : batch.fields()) {
     if (column.spec().name != input_ids_field) fields.push_back({column.spec()});
   }
-  require_rows_can_be_cut(fields, config.fields, "source " + opened.url, selection.counts());
+  require_rows_can_be_cut(fields, config.fields, "source " + buffer_info.url, selection.counts());
   std::vector<Cut> cuts;
   for (std::int64_t entry = 0; entry < selection.size(); ++entry) {
     const std::int64_t at = selection.position_of(entry);
@@ -305,17 +306,17 @@ void ArrivingStream::open(const Config& /*config*/, std::span<const std::string>
   fail_together(readers(), try_on_replicated_data([&] { parts.choose_passes(profiles); }));
   GuardedWork work;
   parts.open_buffer(readers(), work);
-  broadcast_value(readers(), parts.opened, 0, work);
+  broadcast_value(readers(), parts.buffer_info, 0, work);
   work([&] {
     const ArrivalSettings& settings = parts.config.stream;
-    const BufferAccess access{parts.opened.url, parts.opened.token, settings.ca_file, settings.patience,
-                              parts.opened.pass};
+    const BufferAccess access{parts.buffer_info.url, parts.buffer_info.token, settings.ca_file,
+                              settings.patience, parts.buffer_info.pass};
     if (!parts.steps) parts.steps.emplace(access, parts.must_stop);
-    parts.steps->set_formats(parts.opened.formats);
+    parts.steps->set_formats(parts.buffer_info.formats);
     if (parts.reader == 0) parts.trainer_client.emplace(access, parts.must_stop);
     const SourceSettings& source = parts.config.source;
     const std::string spool = source.names_buffer() ? "" : source.path.string();
-    parts.stream_sources.push_back({"", spool.empty() ? parts.opened.url : spool, {}, "", ""});
+    parts.stream_sources.push_back({"", spool.empty() ? parts.buffer_info.url : spool, {}, "", ""});
   });
   work.agree(readers());
   parts.set_forming_rules();
@@ -336,7 +337,7 @@ RaggedBatch ArrivingStream::read(std::int64_t step) {
   return with_sample_names_in_errors(names, [&] {
     const std::vector<std::int64_t> share = parts.share_of(formed);
     RaggedBatch batch = parts.steps->read(share);
-    if (parts.opened.masks_stale && batch.size() > 0) set_loss_masks(batch, share, formed.masked);
+    if (parts.buffer_info.masks_stale && batch.size() > 0) set_loss_masks(batch, share, formed.masked);
     batch = parts.cut(std::move(batch));
     batch.set_names_in_errors(names);
     return batch;
@@ -396,7 +397,7 @@ void ArrivingStream::resume_waiting() noexcept {
 
 void ArrivingStream::describe(ServiceState& state) {
   run_together(readers(), [&] {
-    state.sources = {{parts_->opened.url, 0, 0, fnv1a_64(parts_->opened.identity)}};
+    state.sources = {{parts_->buffer_info.url, 0, 0, fnv1a_64(parts_->buffer_info.identity)}};
     state.order = 0;
   });
 }

@@ -25,7 +25,7 @@ Heartbeats::~Heartbeats() {
     const std::lock_guard lock(mutex_);
     has_ended_ = true;
   }
-  ends_.notify_all();
+  end_condition_.notify_all();
   thread_.join();
   try {
     client_.leave();
@@ -38,7 +38,7 @@ Heartbeats::~Heartbeats() {
 // Ignores errors: if the buffer cannot be reached, the calls that form or read steps will report it.
 void Heartbeats::run_heartbeat_loop() {
   std::unique_lock lock(mutex_);
-  while (!ends_.wait_for(lock, between_beats, [&] { return has_ended_; })) {
+  while (!end_condition_.wait_for(lock, between_beats, [&] { return has_ended_; })) {
     lock.unlock();
     try {
       client_.send_heartbeat();

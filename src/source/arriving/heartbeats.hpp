@@ -23,7 +23,7 @@ class Heartbeats {
 
   JobClient client_;
   std::mutex mutex_;
-  std::condition_variable ends_;
+  std::condition_variable end_condition_;
   bool has_ended_ = false;
   std::thread thread_;
 };

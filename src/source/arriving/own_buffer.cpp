@@ -112,14 +112,14 @@ SharedServerSettings shared_server_settings_of(const ArrivalSettings& settings,
     store.address.password = read_token(settings.redis_password_file);
   store.name = settings.name;
   store.capacity = settings.capacity;
-  store.say = [](const std::string& line) { send_waiting_note("the job's own buffer: " + line); };
+  store.log = [](const std::string& line) { send_waiting_note("the job's own buffer: " + line); };
   const ServerSettings server = server_settings_of(settings, token);
   if (is_any_address(server.address) && server.port == 0) {
-    throw ConfigError(
-        "stream.listen",
-        "is " + settings.listen + ", which names neither one address nor a port, but other servers on the same "
-        "Redis need one to connect to",
-        "Set it to the address of a network interface, or add a port");
+    throw ConfigError("stream.listen",
+                      "is " + settings.listen +
+                          ", which names neither one address nor a port, but other servers on the same "
+                          "Redis need one to connect to",
+                      "Set it to the address of a network interface, or add a port");
   }
   return {.store = std::move(store),
           .stream = rules_of(settings),

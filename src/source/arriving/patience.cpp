@@ -68,7 +68,7 @@ void send_waiting_note(const std::string& line) {
 }
 
 void Patience::on_unformed(const UnformedStep& lack) {
-  const double waited = std::chrono::duration<double>(Clock::now() - begun_).count();
+  const double waited = std::chrono::duration<double>(Clock::now() - start_time_).count();
   const double idle = std::min(waited, lack.seconds_since_last_sample.value_or(waited));
   if (most_ && idle > *most_) {
     throw IoError("step " + std::to_string(lack.step),
@@ -84,12 +84,12 @@ void Patience::on_unformed(const UnformedStep& lack) {
 }
 
 void Patience::on_unreachable(const Error& error) {
-  if (!lost_) {
-    lost_ = Clock::now();
+  if (!failing_since_) {
+    failing_since_ = Clock::now();
     pause_ = shortest_pause;
-    note_after_ = std::min(note_after_, Clock::now() - begun_ + first_note_without_buffer);
+    note_after_ = std::min(note_after_, Clock::now() - start_time_ + first_note_without_buffer);
   }
-  const double lost = std::chrono::duration<double>(Clock::now() - *lost_).count();
+  const double lost = std::chrono::duration<double>(Clock::now() - *failing_since_).count();
   if (most_ && lost > *most_) throw;
   send_note_if_due([&] {
     return fmt::format("retrying, since the buffer has accepted no request for {:.0f} s: {}", lost,
@@ -100,9 +100,9 @@ void Patience::on_unreachable(const Error& error) {
 }
 
 void Patience::send_note_if_due(const std::function<std::string()>& words) {
-  if (!sends_notes_ || Clock::now() - begun_ < note_after_) return;
+  if (!sends_notes_ || Clock::now() - start_time_ < note_after_) return;
   send_waiting_note(words());
-  note_after_ = Clock::now() - begun_ + next_note;
+  note_after_ = Clock::now() - start_time_ + next_note;
 }
 
 }  // namespace evenkeel

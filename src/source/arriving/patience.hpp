@@ -53,7 +53,7 @@ class Patience {
   /// reached or is full. Sleeps before the next attempt, or rethrows the error if all attempts have failed
   /// for longer than `most`.
   void on_unreachable(const Error& error);
-  void on_reached() noexcept { lost_.reset(); }
+  void on_reached() noexcept { failing_since_.reset(); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -62,9 +62,9 @@ class Patience {
   std::optional<double> most_;
   std::string where_;
   bool sends_notes_;
-  Clock::time_point begun_ = Clock::now();
+  Clock::time_point start_time_ = Clock::now();
   Clock::duration note_after_ = first_note;
-  std::optional<Clock::time_point> lost_;
+  std::optional<Clock::time_point> failing_since_;
   std::chrono::milliseconds pause_{};
 
   // Minimum time before the first note. With the duration of one poll added, the first note is sent after at

@@ -70,9 +70,9 @@ void require_next_step(std::int64_t number, const JobStep& known) {
   if (known.formed_step && number != *known.formed_step + 1) {
     const bool is_ahead = number > *known.formed_step;
     const std::int64_t first = *known.formed_step + 1;
-    const std::string skipped = first == number - 1 ? "step " + std::to_string(first)
-                                                    : "steps " + std::to_string(first) + " to " +
-                                                          std::to_string(number - 1);
+    const std::string skipped = first == number - 1
+                                    ? "step " + std::to_string(first)
+                                    : "steps " + std::to_string(first) + " to " + std::to_string(number - 1);
     throw InputError(
         step, "is not the next one: the buffer has formed steps up to " + std::to_string(*known.formed_step),
         is_ahead ? "If the buffer was restored from an older copy, POST /v1/skip {\"step\": " +
@@ -191,7 +191,7 @@ stream::FormedStep StepsOfBuffer::form(std::int64_t number, const FormingRules& 
   const std::int64_t most = rules.stream.max_staleness ? std::numeric_limits<std::int32_t>::max()
                                                        : (1 + rules.stream.look_ahead) * rules.groups;
   while (true) {
-    const JobWaiting waiting =
+    const JobWaitingGroups waiting =
         retry_until_reached(patience, [&] { return client_.wait_for_groups(rules.groups, most, one_wait); });
     if (drop_filtered_samples(rules, waiting, patience)) continue;
     if (std::optional<stream::FormedStep> formed = try_form_step(number, rules, waiting, patience))
@@ -203,7 +203,7 @@ stream::FormedStep StepsOfBuffer::form(std::int64_t number, const FormingRules& 
   }
 }
 
-bool StepsOfBuffer::drop_filtered_samples(const FormingRules& rules, const JobWaiting& waiting,
+bool StepsOfBuffer::drop_filtered_samples(const FormingRules& rules, const JobWaitingGroups& waiting,
                                           Patience& patience) {
   std::vector<std::int64_t> dropped;
   for (const stream::WaitingGroup& group : waiting.groups) {
@@ -222,7 +222,7 @@ bool StepsOfBuffer::drop_filtered_samples(const FormingRules& rules, const JobWa
 // producer has aborted a group or the trainer has published a version in the meantime; the caller then
 // requests the waiting groups again.
 std::optional<stream::FormedStep> StepsOfBuffer::try_form_step(std::int64_t number, const FormingRules& rules,
-                                                               const JobWaiting& waiting,
+                                                               const JobWaitingGroups& waiting,
                                                                Patience& patience) {
   const std::optional<stream::StepFormed> formed =
       stream::form_step({waiting.groups, waiting.coming, number, waiting.version, rules.groups,

@@ -98,9 +98,9 @@ class StepsOfBuffer {
   [[nodiscard]] JobStep poll_step(std::int64_t number, std::chrono::seconds time, Patience& patience);
   [[nodiscard]] std::optional<stream::FormedStep> try_form_step(std::int64_t number,
                                                                 const FormingRules& rules,
-                                                                const JobWaiting& waiting,
+                                                                const JobWaitingGroups& waiting,
                                                                 Patience& patience);
-  [[nodiscard]] bool drop_filtered_samples(const FormingRules& rules, const JobWaiting& waiting,
+  [[nodiscard]] bool drop_filtered_samples(const FormingRules& rules, const JobWaitingGroups& waiting,
                                            Patience& patience);
   void abandon_step(std::int64_t number, const std::string& why) noexcept;
   void record_step_figures(const stream::FormedStep& step, double waited);

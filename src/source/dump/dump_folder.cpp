@@ -156,12 +156,11 @@ class StepLister {
     part.step = step_;
     part.cp = 0;
     part.place = narrow<std::int32_t>(group.first + rank, "places of a dump");
-    throw InputError(place_folder(folder_, part).string(),
-                     "has no file of a micro-batch that is shared by ranks " +
-                         numbered_name("data-", group.first, 3) + " to " +
-                         numbered_name("data-", group.first + group.size - 1, 3) +
-                         ", although the run wrote one",
-                     "Restore it, or dump the job again; evenkeel inspect FOLDER shows what else is missing");
+    throw InputError(
+        place_folder(folder_, part).string(),
+        "has no file of a micro-batch that is shared by ranks " + numbered_name("data-", group.first, 3) +
+            " to " + numbered_name("data-", group.first + group.size - 1, 3) + ", although the run wrote one",
+        "Restore it, or dump the job again; evenkeel inspect FOLDER shows what else is missing");
   }
 
   const fs::path& folder_;

@@ -88,10 +88,10 @@ void DumpSource::find_fields(const Communicator& comm) {
   run_together(comm, [&] {
     const DumpedMicroBatch first = open_micro_batch(0);
     fields_ = first.schema().fields;
-    fields_from_ = first.path();
+    path_of_fields_ = first.path();
     for (std::size_t f = 0; f < fields_.size(); ++f) {
-      require_valid_field(fields_[f].spec, fields_from_ + ": tensor '" + fields_[f].spec.name + "'");
-      if (is_counted(fields_[f].spec.kind)) counted_.push_back(f);
+      require_valid_field(fields_[f].spec, path_of_fields_ + ": tensor '" + fields_[f].spec.name + "'");
+      if (is_counted(fields_[f].spec.kind)) counted_fields_.push_back(f);
     }
   });
 }
@@ -107,7 +107,7 @@ void DumpSource::require_same_fields(const DumpedMicroBatch& micro_batch) const 
   if (first == fields_.end() || other == others.end()) {
     const bool is_added = first == fields_.end();
     throw InputError(micro_batch.path(),
-                     (is_added ? "has " : "has no ") + tensor + ", but " + fields_from_ +
+                     (is_added ? "has " : "has no ") + tensor + ", but " + path_of_fields_ +
                          (is_added ? " does not" : " does"),
                      "Dump a run in which all samples have the same fields");
   }
@@ -115,7 +115,7 @@ void DumpSource::require_same_fields(const DumpedMicroBatch& micro_batch) const 
   with_same_type.dtype = first->spec.dtype;
   throw InputError(
       micro_batch.path(),
-      "has " + tensor + " as " + description_of(other->spec) + "; " + fields_from_ + " has it as " +
+      "has " + tensor + " as " + description_of(other->spec) + "; " + path_of_fields_ + " has it as " +
           description_of(first->spec),
       with_same_type == first->spec
           ? "If the run set fields." + name + ".dtype: narrow, dump it again without that setting"
@@ -133,7 +133,8 @@ void DumpSource::find_samples(const Communicator& comm) {
       require_same_fields(micro_batch);
       for (const DumpedSample& sample : micro_batch.samples()) {
         mine.push_back(sample);
-        for (const std::size_t f : counted_) my_counts.push_back(micro_batch.num_counted_rows(f, sample));
+        for (const std::size_t f : counted_fields_)
+          my_counts.push_back(micro_batch.num_counted_rows(f, sample));
       }
     }
   });
@@ -173,7 +174,8 @@ void DumpSource::sort_samples(std::span<const DumpedSample> samples, std::span<c
   counts_.reserve(counts.size());
   for (const std::size_t i : order) {
     samples_.push_back(samples[i]);
-    const std::span<const std::int64_t> of_sample = counts.subspan(i * counted_.size(), counted_.size());
+    const std::span<const std::int64_t> of_sample =
+        counts.subspan(i * counted_fields_.size(), counted_fields_.size());
     counts_.insert(counts_.end(), of_sample.begin(), of_sample.end());
   }
 }
@@ -182,11 +184,12 @@ Column DumpSource::allocate_column(std::size_t field, const RaggedBatch& batch,
                                    std::span<const std::int64_t> positions) const {
   const FieldSpec& spec = fields_[field].spec;
   if (!is_counted(spec.kind)) return Column::uninitialized(spec, batch.rows_of(spec.kind));
-  const auto at = static_cast<std::size_t>(std::ranges::find(counted_, field) - counted_.begin());
+  const auto at =
+      static_cast<std::size_t>(std::ranges::find(counted_fields_, field) - counted_fields_.begin());
   std::vector<std::int64_t> counts;
   counts.reserve(positions.size());
   for (const std::int64_t position : positions)
-    counts.push_back(counts_[static_cast<std::size_t>(position) * counted_.size() + at]);
+    counts.push_back(counts_[static_cast<std::size_t>(position) * counted_fields_.size() + at]);
   return Column::uninitialized(spec, SampleRows::from_counts(counts));
 }
 
@@ -282,8 +285,9 @@ void DumpSource::require_unchanged(const DumpedMicroBatch& now, const DumpedSamp
   bool is_same = first_different_field(fields_, now.schema().fields).empty() &&
                  std::ranges::find(samples, of_sample(sample), of_sample) != samples.end();
   const auto position = static_cast<std::size_t>(&sample - samples_.data());
-  for (std::size_t c = 0; c < counted_.size() && is_same; ++c)
-    is_same = now.num_counted_rows(counted_[c], sample) == counts_[position * counted_.size() + c];
+  for (std::size_t c = 0; c < counted_fields_.size() && is_same; ++c)
+    is_same =
+        now.num_counted_rows(counted_fields_[c], sample) == counts_[position * counted_fields_.size() + c];
   if (!is_same) throw IoError(now.path(), "has changed while in use", "Do not modify a dump that is in use");
 }
 

@@ -71,11 +71,11 @@ class DumpSource : public SampleSource {
   std::vector<DumpedPart> parts_;  // parts of all micro-batches, in the order of list_dumped_parts()
   // Index of each micro-batch's first part in parts_, followed by the size of parts_.
   std::vector<std::size_t> first_parts_;
-  std::vector<DumpedField> fields_;   // fields of the samples; each has only the layers of one pipeline stage
-  std::string fields_from_;           // file from which fields_ were read
-  std::vector<std::size_t> counted_;  // positions, in fields_, of the fields with their own row counts
+  std::vector<DumpedField> fields_;  // fields of the samples; each has only the layers of one pipeline stage
+  std::string path_of_fields_;       // file from which fields_ were read
+  std::vector<std::size_t> counted_fields_;  // positions, in fields_, of the fields with their own row counts
   std::vector<DumpedSample> samples_;
-  std::vector<std::int64_t> counts_;  // numbers of rows, by sample and then by field of counted_
+  std::vector<std::int64_t> counts_;  // numbers of rows, by sample and then by field of counted_fields_
 };
 
 }  // namespace evenkeel

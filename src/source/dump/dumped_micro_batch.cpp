@@ -90,21 +90,22 @@ void DumpedMicroBatch::read_sequences() {
          "Dump the job with prefix.share: false to read it back");
   }
   is_padded_ = layout->second == "padded";
-  padded_ = read_integers(first, cu_seqlens_padded_name);
-  lengths_ = read_integers(first, cu_seqlens_name);
+  padded_offsets_ = read_integers(first, cu_seqlens_padded_name);
+  token_offsets_ = read_integers(first, cu_seqlens_name);
   indices_ = read_integers(first, sample_index_name);
   const std::size_t sequences = indices_.size();
-  const bool fits = is_ascending_from_0(padded_) && is_ascending_from_0(lengths_) &&
-                    lengths_.size() == sequences + 1 && padded_.size() == sequences + 1 &&
+  const bool fits = is_ascending_from_0(padded_offsets_) && is_ascending_from_0(token_offsets_) &&
+                    token_offsets_.size() == sequences + 1 && padded_offsets_.size() == sequences + 1 &&
                     schema_.prompts.size() == sequences && sequences > 0;
   if (!fits) fail(first, "has cu_seqlens, cu_seqlens_padded, sample_index and prompts that do not match");
   const CpGroup cp{static_cast<int>(ranks_.size()), schema_.cut};
-  rows_ = padded_.back() / cp.size;
+  rows_ = padded_offsets_.back() / cp.size;
   for (std::size_t i = 0; i < sequences; ++i) {
-    const std::int64_t aligned = padded_[i + 1] - padded_[i];
-    const std::int64_t tokens = lengths_[i + 1] - lengths_[i];
+    const std::int64_t aligned = padded_offsets_[i + 1] - padded_offsets_[i];
+    const std::int64_t tokens = token_offsets_[i + 1] - token_offsets_[i];
     const auto all = static_cast<std::int64_t>(sequences);
-    const bool is_even = !is_padded_ || (padded_.back() % all == 0 && aligned == padded_.back() / all);
+    const bool is_even =
+        !is_padded_ || (padded_offsets_.back() % all == 0 && aligned == padded_offsets_.back() / all);
     if (aligned % cp.chunks() == 0 && tokens <= aligned && schema_.prompts[i] <= tokens && is_even) continue;
     fail(first, "has an invalid sequence " + std::to_string(i) + ": it has " +
                     format_plain_count(tokens, "token") + ", with a prompt of " +
@@ -206,9 +207,9 @@ std::vector<DumpedSample> DumpedMicroBatch::samples() const {
     sample.micro_batch = number_;
     sample.place = static_cast<std::int64_t>(i);
     sample.index = indices_[i];
-    sample.begin = padded_[i];
-    sample.padded = padded_[i + 1] - padded_[i];
-    sample.tokens = lengths_[i + 1] - lengths_[i];
+    sample.begin = padded_offsets_[i];
+    sample.padded = padded_offsets_[i + 1] - padded_offsets_[i];
+    sample.tokens = token_offsets_[i + 1] - token_offsets_[i];
     sample.prompt = schema_.prompts[i];
     sample.group = schema_.groups[i].value_or(0);
     sample.has_group = schema_.groups[i].has_value();

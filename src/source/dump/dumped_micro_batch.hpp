@@ -111,8 +111,8 @@ class DumpedMicroBatch {
   // are null.
   std::vector<std::vector<std::unique_ptr<const TensorFile>>> ranks_;
   std::vector<std::vector<DumpedField>> fields_;  // per stage: the fields in its files
-  std::vector<std::int64_t> lengths_;             // content of the tensor cu_seqlens
-  std::vector<std::int64_t> padded_;              // content of the tensor cu_seqlens_padded
+  std::vector<std::int64_t> token_offsets_;       // content of the tensor cu_seqlens
+  std::vector<std::int64_t> padded_offsets_;      // content of the tensor cu_seqlens_padded
   std::vector<std::int64_t> indices_;             // content of the tensor sample_index
   std::int64_t rows_ = 0;                         // number of token rows per rank of the group
   bool is_padded_ = false;  // whether samples are padded: token fields have the shape [sequences, rows, ...]

@@ -80,13 +80,13 @@ std::vector<std::string> Feeder::assign_uids_and_indices(RaggedBatch& samples) {
   std::vector<std::int64_t> indexes;
   for (const SampleShape& sample : samples.samples()) {
     if (group_size_ == 1) {
-      uids.push_back(settings_.name + ":" + std::to_string(next_));
+      uids.push_back(settings_.name + ":" + std::to_string(next_position_));
       indexes.push_back(0);
     } else {
       indexes.push_back(assign_index(sample));
       uids.push_back(settings_.name + ":" + std::to_string(sample.group));
     }
-    ++next_;
+    ++next_position_;
   }
   if (!has_index) std::ranges::copy(indexes, add_integer_field(samples, "index").begin());
   return uids;
@@ -97,12 +97,13 @@ std::int64_t Feeder::assign_index(const SampleShape& sample) {
       "the groups of the buffer at " + settings_.url + " have " + format_plain_count(group_size_, "sample");
   if (is_single_sample_group(sample.group))
     throw InputError(
-        name_of_sample(next_), "has no uid, but " + limit,
+        name_of_sample(next_position_), "has no uid, but " + limit,
         "Give the responses to one prompt the same uid, or start the buffer with --group-size 1");
-  const std::int64_t index = in_group_[sample.group]++;
+  const std::int64_t index = num_sent_by_group_[sample.group]++;
   if (index < group_size_) return index;
-  throw InputError(name_of_sample(next_), "is one too many for its group: " + limit,
-                   "Start the buffer with a larger --group-size, or read the source once (batch.epochs: 1, source.epochs: 1)");
+  throw InputError(name_of_sample(next_position_), "is one too many for its group: " + limit,
+                   "Start the buffer with a larger --group-size, or read the source once (batch.epochs: 1, "
+                   "source.epochs: 1)");
 }
 
 void Feeder::set_versions(RaggedBatch& samples) const {

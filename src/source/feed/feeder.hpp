@@ -76,9 +76,10 @@ class Feeder {
   JobClient client_;
   std::int64_t group_size_ = 1;
   std::int64_t bytes_of_request_ = 0;
-  std::int64_t version_ = 0;                                    // latest version that the buffer has reported
-  std::int64_t next_ = 0;                                       // position in the stream of the next sample
-  std::unordered_map<std::uint64_t, std::int64_t> in_group_{};  // number of samples sent so far, by group
+  std::int64_t version_ = 0;        // latest version that the buffer has reported
+  std::int64_t next_position_ = 0;  // position in the stream of the next sample
+  std::unordered_map<std::uint64_t, std::int64_t>
+      num_sent_by_group_{};  // number of samples sent so far, by group
   FeedFigures figures_;
 };
 

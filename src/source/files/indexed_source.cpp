@@ -76,12 +76,12 @@ void IndexedSource::reject_negative(const RaggedBatch& batch) const {
   const std::span<const std::int64_t> offsets = batch.token_offsets();
   const auto after = std::ranges::upper_bound(offsets, at);
   const auto sample = static_cast<std::size_t>(after - offsets.begin()) - 1;
-  throw InputError(dataset_.files()[1]->path(),
-                   "has " + std::to_string(*bad) + " as token " + std::to_string(at - offsets[sample]) +
-                       " of document " + std::to_string(batch.samples()[sample].id.value()) +
-                       "; a token must be an integer of at least 0",
-                   std::string("Name the dataset that holds the token ids") +
-                       (dataset_.dtype() == IndexedDType::int16 ? "; ids above 32767 do not fit into int16" : ""));
+  throw InputError(
+      dataset_.files()[1]->path(),
+      "has " + std::to_string(*bad) + " as token " + std::to_string(at - offsets[sample]) + " of document " +
+          std::to_string(batch.samples()[sample].id.value()) + "; a token must be an integer of at least 0",
+      std::string("Name the dataset that holds the token ids") +
+          (dataset_.dtype() == IndexedDType::int16 ? "; ids above 32767 do not fit into int16" : ""));
 }
 
 RaggedBatch IndexedSource::read(std::span<const std::int64_t> positions) const {

@@ -106,7 +106,8 @@ class DecompressedFile {
         if (written < 0 && errno == EINTR) continue;
         if (written < 0) {
           ErrorReport report =
-              system_error(packed.path(), "cannot be decompressed to the folder for temporary files", errno).report();
+              system_error(packed.path(), "cannot be decompressed to the folder for temporary files", errno)
+                  .report();
           report.hint = needs_room;
           throw_error(std::move(report));
         }

@@ -23,8 +23,8 @@ class Planner {
         node_(leaders.node_of(rank)),
         members_(leaders.ranks_of(node_)) {
     const auto ranks = static_cast<std::size_t>(leaders.num_ranks());
-    plan_.send_by.assign(ranks, LeaderPlan::direct);
-    plan_.receive_by.assign(ranks, LeaderPlan::direct);
+    plan_.sending_leaders.assign(ranks, LeaderPlan::direct);
+    plan_.receiving_leaders.assign(ranks, LeaderPlan::direct);
   }
 
   void add(int other, NodeAggregation mode) {
@@ -55,7 +55,8 @@ class Planner {
 
   void add_sends(int other) {
     const int leader = leaders_.leader(node_, other);
-    for (const int to : leaders_.ranks_of(other)) plan_.send_by[static_cast<std::size_t>(to)] = leader;
+    for (const int to : leaders_.ranks_of(other))
+      plan_.sending_leaders[static_cast<std::size_t>(to)] = leader;
     if (leader != rank_) return;
     const std::int64_t begin = outgoing_;
     for (const int to : leaders_.ranks_of(other)) {
@@ -67,7 +68,8 @@ class Planner {
 
   void add_receives(int other) {
     const int leader = leaders_.leader(node_, other);
-    for (const int from : leaders_.ranks_of(other)) plan_.receive_by[static_cast<std::size_t>(from)] = leader;
+    for (const int from : leaders_.ranks_of(other))
+      plan_.receiving_leaders[static_cast<std::size_t>(from)] = leader;
     if (leader != rank_) return;
     const std::int64_t begin = incoming_;
     for (std::size_t member = 0; member < members_.size(); ++member) {
@@ -144,7 +146,7 @@ bool NodeLeaders::can_aggregate_messages() const noexcept {
 
 bool LeaderPlan::uses_leaders() const noexcept {
   const auto led = [](int leader) { return leader != direct; };
-  return std::ranges::any_of(send_by, led) || std::ranges::any_of(receive_by, led);
+  return std::ranges::any_of(sending_leaders, led) || std::ranges::any_of(receiving_leaders, led);
 }
 
 bool should_use_leaders(NodeAggregation mode, std::span<const std::int64_t> messages,
@@ -188,7 +190,7 @@ bool NodeGroup::is_leader() const noexcept {
 }
 
 void NodeGroup::reserve(const Communicator& comm) {
-  if (reserved_ || !leaders_.can_aggregate_messages()) return;
+  if (is_reserved_ || !leaders_.can_aggregate_messages()) return;
   run_together(comm, [&] {
     const auto ranks = static_cast<std::size_t>(narrow<int>(2 * comm.size(), "ranks of one exchange"));
     row_.resize(ranks);
@@ -197,13 +199,13 @@ void NodeGroup::reserve(const Communicator& comm) {
     outgoing_ = allocate_heap_bytes(leader_staging_bytes);
     incoming_ = allocate_heap_bytes(leader_staging_bytes);
   });
-  reserved_ = true;
+  is_reserved_ = true;
 }
 
 void NodeGroup::gather_sizes(const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
                              NodeAggregation mode) {
   if (!may_use_leaders(mode)) return;
-  EVENKEEL_PRECONDITION(cheap, reserved_);
+  EVENKEEL_PRECONDITION(cheap, is_reserved_);
   const std::size_t ranks = row_.size() / 2;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     row_[rank] = rank < sends.size() ? sends[rank].bytes() : 0;
@@ -230,9 +232,9 @@ LeaderRounds::LeaderRounds(const LeaderPlan& plan, const NodeGroup& group,
   // consecutive.
   for (int node = 0; node < group.leaders().num_nodes(); ++node) {
     for (const int rank : group.leaders().ranks_of(node)) {
-      if (const int leader = plan.send_by[at(rank)]; leader != LeaderPlan::direct)
+      if (const int leader = plan.sending_leaders[at(rank)]; leader != LeaderPlan::direct)
         append(sends[at(rank)], collect.sends[at(leader)]);
-      if (const int leader = plan.receive_by[at(rank)]; leader != LeaderPlan::direct)
+      if (const int leader = plan.receiving_leaders[at(rank)]; leader != LeaderPlan::direct)
         append(receives[at(rank)], distribute.receives[at(leader)]);
     }
   }

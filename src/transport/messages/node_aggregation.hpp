@@ -70,9 +70,9 @@ struct StagedPart {
 struct LeaderPlan {
   static constexpr int direct = -1;
   /// By rank: the leader on this node that collects the bytes for that rank, or `direct`.
-  std::vector<int> send_by;
+  std::vector<int> sending_leaders;
   /// By rank: the leader on this node that passes on the bytes from that rank, or `direct`.
-  std::vector<int> receive_by;
+  std::vector<int> receiving_leaders;
   /// The parts of a leader's staging memory. `collected` and `outgoing` use the same memory; so do `incoming`
   /// and `distributed`. In a message, the bytes for each rank of the receiving node are contiguous, in
   /// ascending order of sender.
@@ -144,7 +144,7 @@ class NodeGroup {
   // rank.
   std::vector<std::int64_t> row_;
   std::vector<std::int64_t> rows_;  // `row_` of every rank of this node
-  bool reserved_ = false;
+  bool is_reserved_ = false;
 };
 
 /// Lists of the three rounds in which bytes go through leaders: inside the sending node, between leaders, and

@@ -24,9 +24,10 @@ std::uint64_t secret_number() {
 }
 
 [[noreturn]] void throw_unreadable(pid_t process, const std::string& what, const std::string& reason) {
-  throw IoError("shared memory", what + " of process " + std::to_string(process) + reason,
-                "Run the ranks of a node as one user in one container, with /proc mounted and a sufficient limit on "
-                "open files, or set exchange.path: point-to-point and exchange.tp_copies: own");
+  throw IoError(
+      "shared memory", what + " of process " + std::to_string(process) + reason,
+      "Run the ranks of a node as one user in one container, with /proc mounted and a sufficient limit on "
+      "open files, or set exchange.path: point-to-point and exchange.tp_copies: own");
 }
 
 }  // namespace
@@ -92,7 +93,7 @@ void NodeMemory::connect_neighbors(const Communicator& comm, const Communicator&
   try {
     work.agree(comm);
   } catch (const Error&) {
-    obstacle_ = current_exception_report();
+    unavailability_ = current_exception_report();
   }
 }
 

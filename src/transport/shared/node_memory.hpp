@@ -68,7 +68,7 @@ class NodeMemory {
 
   /// Returns why shared memory cannot be used: the error of the lowest rank that has one. Returns nullopt if
   /// it can be used. The result is the same on every rank.
-  [[nodiscard]] const std::optional<ErrorReport>& unavailability() const noexcept { return obstacle_; }
+  [[nodiscard]] const std::optional<ErrorReport>& unavailability() const noexcept { return unavailability_; }
   /// Returns whether any node has several ranks. The result is the same on every rank.
   [[nodiscard]] bool any_rank_has_neighbors() const noexcept { return any_rank_has_neighbors_; }
   [[nodiscard]] bool is_neighbor(int rank) const noexcept { return process_of(rank) != 0; }
@@ -119,7 +119,7 @@ class NodeMemory {
   std::shared_ptr<SharedBuffer> words_;
   std::map<int, SharedHeap::Place> words_of_neighbors_;
   std::uint64_t num_loans_ = 0;
-  std::optional<ErrorReport> obstacle_;
+  std::optional<ErrorReport> unavailability_;
   bool any_rank_has_neighbors_ = false;
 };
 

@@ -125,21 +125,21 @@ void SharedHeap::do_deallocate(void* address, std::size_t bytes, std::size_t ali
 // out are at the end of the segment.
 void SharedHeap::allocate_pages_until(Segment& segment, const std::byte* end) {
   const auto wanted = static_cast<std::size_t>(end - segment.begin);
-  if (wanted <= segment.backed) return;
-  const std::size_t before = segment.backed;
+  if (wanted <= segment.backed_bytes) return;
+  const std::size_t before = segment.backed_bytes;
   const std::size_t target = std::min(std::max(wanted, before + least_backing), segment.bytes);
   require_memory(target - before);
   try {
-    while (segment.backed < target) {
+    while (segment.backed_bytes < target) {
       // Allocate in small pieces, since other processes of the node request memory at the same time.
-      const std::size_t bytes = std::min(target - segment.backed, backed_at_once);
+      const std::size_t bytes = std::min(target - segment.backed_bytes, backed_at_once);
       require_memory(bytes);
-      allocate_pages(segment.file, segment.backed, bytes);
-      segment.backed += bytes;
+      allocate_pages(segment.file, segment.backed_bytes, bytes);
+      segment.backed_bytes += bytes;
     }
   } catch (...) {
     release_pages(segment.file, before, target - before);
-    segment.backed = before;
+    segment.backed_bytes = before;
     throw;
   }
 }

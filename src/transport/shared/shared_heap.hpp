@@ -58,7 +58,7 @@ class SharedHeap final : public std::pmr::memory_resource {
   struct Segment {
     std::byte* begin = nullptr;
     std::size_t bytes = 0;
-    std::size_t backed = 0;  ///< number of bytes from `begin` for which pages are allocated
+    std::size_t backed_bytes = 0;  ///< number of bytes from `begin` for which pages are allocated
     int file = -1;
 
     [[nodiscard]] bool holds(const std::byte* address) const noexcept {

@@ -140,7 +140,8 @@ TEST(ReadSamples, values_that_contradict_the_declared_format_are_an_error_at_the
   EXPECT_THAT(said_of(R"("positions": [])"), HasSubstr("it must have one list of numbers per axis"));
   EXPECT_THAT(said_of(R"("positions": [[0, 1, 2], [0, 1]])"),
               HasSubstr("lists of different lengths or depths"));
-  EXPECT_THAT(said_of(R"("positions": [[0], [1]])"), HasSubstr("has 1 number per axis; the sample has 3 tokens"));
+  EXPECT_THAT(said_of(R"("positions": [[0], [1]])"),
+              HasSubstr("has 1 number per axis; the sample has 3 tokens"));
   EXPECT_THAT(said_of(R"("versions": [3, 1])"),
               HasSubstr("has 3 at [0]; every entry must be a [number, count]"));
   EXPECT_THAT(said_of(R"("versions": [[3, -1]])"),
@@ -148,7 +149,8 @@ TEST(ReadSamples, values_that_contradict_the_declared_format_are_an_error_at_the
   EXPECT_THAT(said_of(R"("versions": [["a", 3]])"),
               HasSubstr("has [\"a\",3] at [0]; every entry must be a [number, count]"));
   EXPECT_THAT(said_of(R"("versions": [[true, 1], [1, 1]])"), HasSubstr("mixes booleans and numbers"));
-  EXPECT_THAT(said_of(R"("versions": [[3, 4]])"), HasSubstr("has counts that add up to 4; the sample has 3 tokens"));
+  EXPECT_THAT(said_of(R"("versions": [[3, 4]])"),
+              HasSubstr("has counts that add up to 4; the sample has 3 tokens"));
   EXPECT_THAT(said_of(R"("versions": [[3, 9223372036854775807], [3, 3]])"),
               HasSubstr("has counts that add up to 9223372036854775807"));
   const ErrorReport missing = report_of<InputError>([&] {

@@ -84,16 +84,16 @@ TEST(SplitTree, cuts_where_least_is_shared) {
 TEST(SplitTree, reports_repeated_tokens_and_the_limit_that_forced_a_split) {
   const PrefixTree tree = tree_of({{1, 2, 3}, {1, 2, 4}, {1, 5}, {1, 6}});
   const std::vector<PartLimit> limits{{{1, 1, 1, 1}, 3}, {{9, 0, 0, 5}, 9}};
-  const auto forced_by = [&](std::int64_t cap, std::span<const PartLimit> of_samples) {
+  const auto exceeded_limit = [&](std::int64_t cap, std::span<const PartLimit> of_samples) {
     std::vector<std::pair<std::int64_t, std::size_t>> told;
     for (const SubTree& part : split_tree(tree, 1, cap, of_samples))
-      told.emplace_back(part.repeated, part.forced_by);
+      told.emplace_back(part.repeated, part.exceeded_limit);
     return told;
   };
-  EXPECT_THAT(forced_by(5, limits), ElementsAre(Pair(0, 0), Pair(1, 0)));
-  EXPECT_THAT(forced_by(6, limits), ElementsAre(Pair(0, 0), Pair(1, 1)));
-  EXPECT_THAT(forced_by(6, std::span(limits).last(1)), ElementsAre(Pair(0, 0), Pair(1, 1)));
-  EXPECT_THAT(forced_by(6, {}), ElementsAre(Pair(0, 0)));
+  EXPECT_THAT(exceeded_limit(5, limits), ElementsAre(Pair(0, 0), Pair(1, 0)));
+  EXPECT_THAT(exceeded_limit(6, limits), ElementsAre(Pair(0, 0), Pair(1, 1)));
+  EXPECT_THAT(exceeded_limit(6, std::span(limits).last(1)), ElementsAre(Pair(0, 0), Pair(1, 1)));
+  EXPECT_THAT(exceeded_limit(6, {}), ElementsAre(Pair(0, 0)));
 }
 
 /// A tree, an alignment, and limits that every sample satisfies alone.
@@ -165,7 +165,7 @@ RC_GTEST_PROP(SplitTree, counts_repeated_tokens_and_names_a_limit_that_neighbors
     if (p == 0) continue;
     std::vector<std::int64_t> both = parts[p - 1].samples;
     both.insert(both.end(), parts[p].samples.begin(), parts[p].samples.end());
-    RC_ASSERT(splitting.first_broken(both) == std::optional(parts[p].forced_by));
+    RC_ASSERT(splitting.first_broken(both) == std::optional(parts[p].exceeded_limit));
   }
   RC_ASSERT(rows - splitting.tree.num_rows() == repeated);
 }

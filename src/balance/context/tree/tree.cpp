@@ -59,12 +59,12 @@ class TreeSearch {
     for (const Item item : sort_by_descending_work(levels)) {
       leaf_work_ += leaf_work(item);
       const bool is_long = levels.lowest_level(item) > 0 || levels.time(item, 0) > bound_ / longs_share;
-      (is_long ? longs_ : shorts_).push_back(item);
+      (is_long ? long_items_ : short_items_).push_back(item);
     }
-    const std::size_t places = longs_.size() * static_cast<std::size_t>(levels.count());
+    const std::size_t places = long_items_.size() * static_cast<std::size_t>(levels.count());
     times_.reserve(places);
     areas_.reserve(places);
-    for (const Item item : longs_) {
+    for (const Item item : long_items_) {
       for (int level = 0; level < levels.count(); ++level) {
         const bool fits = levels.fits(item, level);
         times_.push_back(fits ? levels.time(item, level) : -1);
@@ -105,14 +105,14 @@ class TreeSearch {
   /// length: each long item gets the group size with the least area among those on which it takes at most
   /// this length. In addition, there are the choices of add_fitted_choices().
   [[nodiscard]] std::vector<std::pair<Cost, Choice>> trial_choices() {
-    const auto longs = static_cast<std::int64_t>(longs_.size());
+    const auto longs = static_cast<std::int64_t>(long_items_.size());
     const std::int64_t trials = std::clamp<std::int64_t>(max_placed / 2 / (longs + 1), 4, max_trials);
     const bool are_many = trials >= 16;
     std::vector<std::pair<Cost, Choice>> choices;
     Cost trial = are_many ? 4 * bound_ : bound_;
     for (std::int64_t t = 0; t < trials; ++t, trial -= are_many ? trial * 5 / trials : trial / 2) {
-      Choice choice(longs_.size());
-      for (std::size_t i = 0; i < longs_.size(); ++i) choice[i].level = cheapest_level_within(i, trial);
+      Choice choice(long_items_.size());
+      for (std::size_t i = 0; i < long_items_.size(); ++i) choice[i].level = cheapest_level_within(i, trial);
       if (std::ranges::any_of(choices, [&](const auto& other) { return other.second == choice; })) continue;
       const Cost end = estimate_end(choice);
       choices.emplace_back(end, std::move(choice));
@@ -125,11 +125,11 @@ class TreeSearch {
   /// Adds the choices that fit_into_blocks() makes for several time limits. Does nothing if there are too
   /// many long items.
   void add_fitted_choices(std::vector<std::pair<Cost, Choice>>& choices) {
-    const auto longs = static_cast<std::int64_t>(longs_.size());
+    const auto longs = static_cast<std::int64_t>(long_items_.size());
     const std::int64_t fits =
         std::min<std::int64_t>(16, max_placed * 32 / (1 + longs * levels_.problem().ranks));
     std::vector<LeveledItem> items;
-    for (const Item item : longs_) items.push_back({.item = item});
+    for (const Item item : long_items_) items.push_back({.item = item});
     Cost limit = bound_;
     for (std::int64_t fit = 0; fit < fits; ++fit) {
       limit += bound_ / 1024 * (1 + fit * fit / 4) * 16 / fits;
@@ -161,7 +161,7 @@ class TreeSearch {
   [[nodiscard]] std::vector<LeveledItem> top_items(const Choice& choice) const {
     std::vector<LeveledItem> items;
     for (std::size_t i = 0; i < choice.size(); ++i)
-      if (choice[i].level > 0) items.push_back({longs_[i], choice[i].level, choice[i].block});
+      if (choice[i].level > 0) items.push_back({long_items_[i], choice[i].level, choice[i].block});
     return items;
   }
 
@@ -181,10 +181,10 @@ class TreeSearch {
     top.tasks.reserve(static_cast<std::size_t>(levels_.num_items()));
     place_tree_top(levels_, top_items(choice), top);
     std::vector<Item> leaves;
-    leaves.reserve(longs_.size() + shorts_.size());
+    leaves.reserve(long_items_.size() + short_items_.size());
     for (std::size_t i = 0; i < choice.size(); ++i)
-      if (choice[i].level == 0) leaves.push_back(longs_[i]);
-    merge_shorts(leaves);
+      if (choice[i].level == 0) leaves.push_back(long_items_[i]);
+    merge_short_items(leaves);
     Tree tree{.tasks = std::move(top.tasks), .heights = std::move(top.heights)};
     place_tree_leaves(levels_, leaves, tree.heights, tree.tasks);
     placements_left_ -= levels_.num_items() + static_cast<std::int64_t>(tree.heights.size());
@@ -196,9 +196,9 @@ class TreeSearch {
 
   /// Merges the short items into `leaves` (the items for single ranks) in descending order of work, since
   /// some long items have less work than some short ones.
-  void merge_shorts(std::vector<Item>& leaves) const {
+  void merge_short_items(std::vector<Item>& leaves) const {
     const auto middle = static_cast<std::ptrdiff_t>(leaves.size());
-    leaves.insert(leaves.end(), shorts_.begin(), shorts_.end());
+    leaves.insert(leaves.end(), short_items_.begin(), short_items_.end());
     std::ranges::inplace_merge(leaves, leaves.begin() + middle, [&](Item left, Item right) {
       return std::pair(-levels_.work(left).work, left) < std::pair(-levels_.work(right).work, right);
     });
@@ -209,13 +209,13 @@ class TreeSearch {
     bool improved = true;
     while (improved && should_continue_search()) {
       improved = false;
-      for (std::size_t i = 0; i < longs_.size() && should_continue_search(); ++i) {
+      for (std::size_t i = 0; i < long_items_.size() && should_continue_search(); ++i) {
         for (const int step : {1, -1}) {
           Choice choice = best_choice_;
           const int level = choice[i].level + step;
           choice[i] = {.level = level};
-          if (level < 0 || level >= levels_.count() || !levels_.fits(longs_[i], level)) continue;
-          if (levels_.time(longs_[i], level) >= best_.end()) continue;
+          if (level < 0 || level >= levels_.count() || !levels_.fits(long_items_[i], level)) continue;
+          if (levels_.time(long_items_[i], level) >= best_.end()) continue;
           improved |= try_choice(choice);
         }
       }
@@ -258,10 +258,10 @@ class TreeSearch {
 
   const Levels& levels_;
   Cost bound_;
-  std::vector<Item> longs_;   ///< long items in descending order of work; a Choice has a place for each
-  std::vector<Item> shorts_;  ///< the other items, in descending order of work
-  Cost leaf_work_ = 0;        ///< sum of leaf_work() over all items
-  std::vector<Cost> times_;   ///< time of each long item on each level; -1 if it does not fit
+  std::vector<Item> long_items_;   ///< long items in descending order of work; a Choice has a place for each
+  std::vector<Item> short_items_;  ///< the other items, in descending order of work
+  Cost leaf_work_ = 0;             ///< sum of leaf_work() over all items
+  std::vector<Cost> times_;        ///< time of each long item on each level; -1 if it does not fit
   std::vector<Cost> areas_;
   std::int64_t placements_left_ = max_placed;
   TreeTop trial_top_;
@@ -294,7 +294,7 @@ class TreeMoves {
       num_evaluations_ = 0;
       if (!remove_micro_batches(static_cast<std::size_t>(last - ranks.begin())) || !put_all()) undo();
       journal_.clear();
-      drop_empty();
+      drop_empty_tasks();
       evaluations_left -=
           num_evaluations_ + static_cast<std::int64_t>(tasks_->size() + ranks.size()) / 4 + 16;
     }
@@ -317,14 +317,14 @@ class TreeMoves {
     const int kept_of_8 = random_.random_below(5);
     for (std::size_t t = 0; t < tasks_->size(); ++t) {
       const OpenTask& task = (*tasks_)[t];
-      if (task.level > highest || !runs_on_chosen(task) || random_.random_below(8) < kept_of_8) continue;
+      if (task.level > highest || !runs_on_chosen_rank(task) || random_.random_below(8) < kept_of_8) continue;
       items_.insert(items_.end(), task.items.begin(), task.items.end());
       replace(t, {.first = task.first, .level = task.level});
     }
     return !items_.empty();
   }
 
-  [[nodiscard]] bool runs_on_chosen(const OpenTask& task) const {
+  [[nodiscard]] bool runs_on_chosen_rank(const OpenTask& task) const {
     return std::ranges::any_of(chosen_, [&](std::size_t rank) {
       const auto r = static_cast<std::int64_t>(rank);
       return task.first <= r && r < task.first + levels_->size(task.level);
@@ -347,7 +347,7 @@ class TreeMoves {
     }
   }
 
-  void drop_empty() {
+  void drop_empty_tasks() {
     std::erase_if(*tasks_, [](const OpenTask& task) { return task.items.empty(); });
   }
 

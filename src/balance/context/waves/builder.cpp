@@ -92,7 +92,7 @@ class WaveBeam {
     improve_waves(longer.waves, levels_, small_, no_evaluations);
     // The factor 9/8 accounts for idle ranks in later waves.
     longer.score = longer.waves.end + levels_.speeds().mean_time(longer.left) * 9 / 8;
-    if (builder_.holds_all(longer.waves)) {
+    if (builder_.are_all_items_in(longer.waves)) {
       done_.push_back(std::move(longer.waves));
     } else {
       next.push_back(std::move(longer));
@@ -237,7 +237,7 @@ Item WaveBuilder::largest_unplaced_item(const Waves& waves) {
   return order_[next_unplaced(0)];
 }
 
-bool WaveBuilder::holds_all(const Waves& waves) const {
+bool WaveBuilder::are_all_items_in(const Waves& waves) const {
   std::size_t held = 0;
   for (const OpenTask& task : waves.tasks) held += task.items.size();
   return held == order_.size();

@@ -51,7 +51,7 @@ class WaveBuilder {
   void add_wave(const WaveTrial& trial, Waves& waves);
   /// Returns the largest item that is not in `waves`. Precondition: such an item exists.
   [[nodiscard]] Item largest_unplaced_item(const Waves& waves);
-  [[nodiscard]] bool holds_all(const Waves& waves) const;
+  [[nodiscard]] bool are_all_items_in(const Waves& waves) const;
   /// Returns the items by descending work.
   [[nodiscard]] std::span<const Item> order() const noexcept { return order_; }
 

@@ -51,7 +51,7 @@ class WaveSearch {
     full_time_ = full_time();
     classify_items();
     Cost longest = full_time_;
-    for (const Item item : longs_)
+    for (const Item item : long_items_)
       longest = std::max(longest, levels_.time(item, levels_.lowest_level(item)));
     Cost limit = std::min(2 * bound_, longest);
     do {
@@ -98,7 +98,7 @@ class WaveSearch {
     std::int64_t tokens = 0;
     for (const Item item : order_) {
       if (is_long(item)) {
-        longs_.push_back(item);
+        long_items_.push_back(item);
         continue;
       }
       small_.work += levels_.work(item).work;
@@ -132,11 +132,11 @@ class WaveSearch {
     // Without long items, both starts have no waves. In the first, the first item of a wave gets the group
     // with the least area, which is a single rank if it fits there; in the second, it gets the group on which
     // it is fastest.
-    if (longs_.empty()) {
+    if (long_items_.empty()) {
       return {{.waves = {}, .trial = {.first_limit = unlimited, .height = unlimited}},
               {.waves = {}, .trial = {.height = unlimited}}};
     }
-    WaveBuilder builder(levels_, longs_);
+    WaveBuilder builder(levels_, long_items_);
     std::int64_t placements = (max_wave_placements / 2 + levels_.num_items() / 4) / effort_divisor();
     std::int64_t no_evaluations = 0;
     const std::vector<Cost> heights{0, unlimited, full_time_, full_time_ * 3 / 4, full_time_ * 9 / 16};
@@ -147,7 +147,7 @@ class WaveSearch {
         start.waves = builder.build(start.trial);
         improve_waves(start.waves, levels_, small_, no_evaluations);
         starts.push_back(std::move(start));
-        placements -= std::ssize(longs_);
+        placements -= std::ssize(long_items_);
       }
     }
     sort_and_deduplicate(starts);
@@ -164,10 +164,10 @@ class WaveSearch {
   /// Same as build_starts(), but finds waves by a beam search over the height of each wave.
   [[nodiscard]] std::vector<Start> beam_search_starts() const {
     std::vector<Start> starts;
-    if (longs_.empty()) return starts;
-    WaveBuilder builder(levels_, longs_);
+    if (long_items_.empty()) return starts;
+    WaveBuilder builder(levels_, long_items_);
     const std::int64_t placements = (8 * max_wave_placements + levels_.num_items()) / effort_divisor();
-    if (std::ssize(longs_) > placements / 64) return starts;
+    if (std::ssize(long_items_) > placements / 64) return starts;
     for (Waves& waves : beam_search_waves(levels_, builder, small_, placements))
       starts.push_back({.waves = std::move(waves), .trial = {.first_limit = unlimited}});
     sort_and_deduplicate(starts);
@@ -208,7 +208,7 @@ class WaveSearch {
     std::vector<Filling> fillings;
     for (const Start& start : std::span(starts).first(std::min(starts.size(), max_filled))) {
       for (const Cost slack : {0, 64, 16}) {
-        if (slack > 0 && longs_.empty()) break;
+        if (slack > 0 && long_items_.empty()) break;
         if (!filled.empty() && --fills <= 0) break;
         filled.push_back(fill_up_start({.start = &start, .slack = slack}, unlimited));
         fillings.push_back({.start = &start, .slack = slack, .end = filled.back().end});
@@ -276,8 +276,8 @@ class WaveSearch {
   std::vector<Item> order_;
   WaveBuilder builder_;
   Cost full_time_ = 0;
-  std::vector<Item> longs_;  ///< the long items, in descending order of work
-  SmallItems small_;         ///< totals of the items that are not long
+  std::vector<Item> long_items_;  ///< the long items, in descending order of work
+  SmallItems small_;              ///< totals of the items that are not long
   std::vector<Cost> limits_;
   std::vector<Cost> heights_;
   Waves best_;
