@@ -46,7 +46,7 @@ Keys stream_keys() {
           "Seconds after which a ticket expires if no group was started with it; auto is the buffer's "
           "setting, which is 600 for the job's own buffer."),
       key("stream.max_staleness", s, &ArrivalSettings::max_staleness,
-          OptionalInteger<Int64>{"auto", {0, largest_int32}},
+          OptionalInteger<Int64>{"auto", {0, Int64{1} << 30}},
           "Maximum number of versions that a sample may be behind when its step is formed; auto is the "
           "buffer's setting, which is no limit for the job's own buffer."),
       key("stream.on_stale", s, &ArrivalSettings::on_stale,

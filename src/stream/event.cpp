@@ -1,6 +1,7 @@
 #include "stream/event.hpp"
 
 #include <array>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "evenkeel/base/error.hpp"
@@ -50,6 +51,13 @@ class Reader {
       reject(std::string("'") + key + "' is " + std::to_string(count) +
              "; its absolute value must be at most " + std::to_string(most_counted));
     return count;
+  }
+  /// Returns the hash of a sample's content.
+  [[nodiscard]] std::uint32_t hash(const char* key) const {
+    const std::int64_t hash = integer(key);
+    if (hash < 0 || hash > std::numeric_limits<std::uint32_t>::max())
+      reject(std::string("'") + key + "' is " + std::to_string(hash) + ", which is not a 32-bit hash");
+    return static_cast<std::uint32_t>(hash);
   }
   [[nodiscard]] std::string text(const char* key) const {
     if (!at(key).is_string()) reject(std::string("'") + key + "' is not a string");
@@ -158,7 +166,7 @@ FieldsAdded parse_fields_added(const Reader& from) {
   if (!from.at("content").is_object()) reject("'content' is not an object");
   const Reader content(from.at("content"));
   for (const auto& [name, hash] : from.at("content").items())
-    fields.content.emplace(name, static_cast<std::uint32_t>(content.count(name.c_str())));
+    fields.content.emplace(name, content.hash(name.c_str()));
   return fields;
 }
 
@@ -183,7 +191,7 @@ Event::What parse_event_content(const Reader& from) {
                           from.count("response"),
                           from.integer("version"),
                           from.count("bytes"),
-                          static_cast<std::uint32_t>(from.count("content")),
+                          from.hash("content"),
                           from.has("holder") ? from.text("holder") : std::string()};
   }
   if (kind == "fields") return parse_fields_added(from);

@@ -52,6 +52,9 @@ TEST(StreamEvent, describes_invalid_json) {
             "stream event: is of an unknown kind, 'begun'. Use the version of Evenkeel that wrote the store");
   EXPECT_EQ(why(R"({"number": 1, "event": "fields", "uid": 1, "index": 0, "bytes": 0, "content": 3})"),
             "stream event: 'content' is not an object. Restore the store from a backup");
+  EXPECT_EQ(
+      why(R"({"number": 1, "event": "fields", "uid": 1, "index": 0, "bytes": 0, "content": {"v": 4294967296}})"),
+      "stream event: 'v' is 4294967296, which is not a 32-bit hash. Restore the store from a backup");
   EXPECT_EQ(why(R"({"number": 1, "event": "closed", "uid": null, "by_deadline": 0})"),
             "stream event: 'uid' is neither a string nor a 64-bit integer. Restore the store from a backup");
   EXPECT_EQ(why(R"({"number": 1, "event": "closed", "uid": "q", "by_deadline": 0})"),
