@@ -88,7 +88,7 @@ class AnswerFiles:
         return file
 
     def give_back(self, file: _AnswerFile) -> None:
-        """Called when nobody uses the file. Finalizers call it, which may run at any time, so it takes no lock."""
+        """Makes a file that is no longer used available again. Finalizers call it, which may run at any time, so it takes no lock."""
         if file.is_reusable and file.size + sum(idle.size for idle in tuple(self._idle)) <= _MAX_IDLE_BYTES:
             self._idle.append(file)
 
@@ -118,7 +118,7 @@ class FileAnswer:
         return found
 
     def end(self) -> None:
-        """Called after an attempt has been answered."""
+        """Makes the file available again if the answer was not in it. Call it after the attempt has been answered."""
         if self._file is not None:
             self._files.give_back(self._file)
             self._file = None

@@ -19,8 +19,8 @@ def cut(
     """Returns the samples of each micro-batch of this rank.
 
     ``micro_batch`` and ``sections`` are settings of evenkeel.plan. ``largest`` returns the elementwise maximum of numbers over the
-    ranks. All ranks raise if a rank cannot cut its samples, or has fewer samples than other ranks need micro-batches; ``remedy`` is
-    the hint in the latter case."""
+    ranks. All ranks raise if a rank cannot cut its samples, or has fewer samples than the micro-batches that another rank
+    needs; ``remedy`` is the hint in the latter case."""
 
     def make_plan(**settings: Any) -> Any:
         return plan(lengths, mesh={"dp": 1}, micro_batch={**micro_batch, **settings}, **sections)

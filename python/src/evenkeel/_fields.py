@@ -51,7 +51,7 @@ SHAPE = np.dtype([("id", "<i8"), ("group", "<i8"), ("prompt", "<i8"), ("response
 
 @functools.lru_cache(maxsize=64)
 def fields_of(count: int) -> Any:
-    """Returns the type of an array of fields for the library to fill in. Cached, since the garbage collector would have to free it."""
+    """Returns the type of an array of fields for the library to fill in. Cached, because only the garbage collector can free such a type."""
     return c.evenkeel_field * count
 
 

@@ -53,7 +53,7 @@ class MissingFieldError(InputError, KeyError):
 
 
 class UnknownLengthError(InputError, TypeError):
-    """The number of steps was requested but is unknown. Also a TypeError, so that list() and tqdm work without it."""
+    """The number of steps was requested but is unknown. Also a TypeError, so that list() and tqdm work without a length."""
 
 
 class LimitError(Error, ValueError):

@@ -285,7 +285,7 @@ def pack(
     """Packs ragged rows [num_tokens, ...] and returns the rows of one CP rank, [local_rows, ...].
 
     ``values`` are the concatenated rows of all sequences, or a list with one tensor per sequence, [length, ...]. ``pad`` fills
-    alignment: a number, or one for each element of a row. ``out`` is memory for the result, of its shape and dtype.
+    pad rows: a number, or one for each element of a row. ``out`` is memory for the result, of its shape and dtype.
     ``threads`` is the maximum number of threads that share the work, if megabytes are moved. Raises InputError if the number
     of rows is not that of the layout's tokens.
     """

@@ -65,8 +65,8 @@ class MicroBatchLoss:
 class MicroBatchPlan:
     """One micro-batch of a plan: its samples, sizes and weights.
 
-    Empty micro-batches have no samples. They exist so that all DP ranks have the same number of micro-batches, have no
-    weight, and are laid out as one filler sequence.
+    Empty micro-batches have no samples and no weight, and are laid out as one filler sequence. They exist so that all DP
+    ranks have the same number of micro-batches.
     """
 
     __slots__ = ("_plan", "_rank", "_index", "_at")

@@ -182,7 +182,7 @@ def _integer(value: Any) -> int | None:
 
 
 def _require_none(sample: dict[str, Any], key: str) -> None:
-    """Rejects values that lines of JSON cannot express: bytes, and arrays without one row per token."""
+    """Rejects a key whose value has to become side fields first, unless the value is empty."""
     if sample.pop(key, None):
         raise _refused(key, "cannot be forwarded as it is: it has no row for each token",
                        "Make fields of it (docs/side-fields.md), and leave it out")

@@ -57,7 +57,7 @@ class BalancedBatchSampler:
     fit, all before the first step.
     """
 
-    batch_size = None  # Accelerate treats lists of varying size this way
+    batch_size = None  # tells Accelerate that the lists vary in size
 
     def __init__(
         self,

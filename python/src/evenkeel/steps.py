@@ -394,8 +394,8 @@ class MicroBatch(WithFields):
     def _packed_seq_params(self, ends: dict[str, Any], group: Any = None) -> dict[str, Any]:
         """Returns these arguments with the given cumulative lengths.
 
-        Without pad rows the true and the padded lengths are one object. Transformer Engine concludes from that that
-        there are no pads between sequences, without a comparison on the device."""
+        Without pad rows the true and the padded lengths are one object. Transformer Engine then knows that there
+        are no pads between sequences, without a comparison on the device."""
         self._require_whole_sequences("packed_seq_params")
         own = {} if group is None else {"cp_group": group, "local_cp_size": self.context[1]}
         padded = ends["cu_seqlens_padded"]

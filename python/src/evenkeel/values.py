@@ -30,7 +30,8 @@ from evenkeel.errors import InputError, LimitError, MissingFieldError
 
 __all__ = ["ValueClient", "Values"]
 
-# Names of dtypes, as in safetensors, with NumPy's dtype and torch's name. For three that NumPy lacks, it gets their bits.
+# Names of dtypes, as in safetensors, with NumPy's dtype and torch's name. NumPy lacks three, whose bits it gets as unsigned
+# integers.
 _DTYPES: dict[str, tuple[npt.DTypeLike, str]] = {
     "BOOL": (np.bool_, "bool"),
     "U8": (np.uint8, "uint8"),
@@ -219,7 +220,7 @@ class ValueClient:
         except AnswerFileRefused as error:
             if answer is None:
                 raise
-            if self._files is not None:  # no other thread has told
+            if self._files is not None:  # no other thread has logged it
                 _log.warning("%s: cannot share memory with this process, so values travel through the socket: %s", self._server.url, error)
             self._files = None
             return self._get_whole(indexes, fields, slices)

@@ -119,7 +119,7 @@ def prepare_micro_batches(
 
     ``data`` is a TensorDict with jagged ``input_ids``, or with padded ones and an ``attention_mask`` [b, s]. All other fields are kept.
     verl itself cuts batches without ``use_dynamic_bsz``, and those with ``force_group_size``. Raises on all ranks of ``dp_group`` if one
-    of them has a sample above the cap, or fewer samples than other ranks need micro-batches.
+    of them has a sample above the cap, or fewer samples than the micro-batches that another rank needs.
     """
     from verl.utils import tensordict_utils
 

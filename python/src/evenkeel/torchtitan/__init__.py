@@ -104,7 +104,7 @@ class BalancedDataLoader(BaseDataLoader):
                 return
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the position, equal on all ranks. After whole steps, a loader with other ranks and rows can continue from it."""
+        """Returns the position, equal on all ranks. After a whole step, a loader with other numbers of ranks and rows can continue from it."""
         state = {"epoch": self._epoch, "first": self._first, "taken": self._taken, "samples": len(self.lengths)}
         state.update(seed=self.config.seed, shuffle=self.config.shuffle)
         return {**state, "ranks": self.ranks, "rows": self.rows, "seq_len": self.seq_len} if self._taken else state
