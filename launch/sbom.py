@@ -18,7 +18,7 @@ LICENSES = "evenkeel/licenses/"
 
 
 def main_license(copyright_file: str, name: str) -> str:
-    """The license that a copyright file of Debian states for files without a stanza of their own."""
+    """Returns the license that a copyright file of Debian states for files without a stanza of their own."""
     for stanza in re.split(r"\n\s*\n", copyright_file):
         fields = email.message_from_string(stanza.strip())
         if fields.get("Files", "").split() == ["*"] and "License" in fields:

@@ -49,7 +49,7 @@ run_inside() {
   local rate="$1" launcher="$3" counts
   IFS=, read -r -a counts <<<"$2"
   shift 3
-  # /run and /dev/shm of its own: names of namespaces and of shared memory, and Open MPI's session folders.
+  # The call has its own /run and /dev/shm, for names of namespaces and of shared memory, and Open MPI's session folders.
   must mount -t tmpfs evenkeel /run
   must mount -t tmpfs evenkeel /dev/shm
   must mkdir -p /run/evenkeel/sessions /run/evenkeel/uts

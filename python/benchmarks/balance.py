@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Karmarkar-Karp from Python, including conversion, compared with the same method in plain Python on the same costs."""
+"""Measures Karmarkar-Karp from Python, including conversion, and compares it with the method in plain Python on the same costs."""
 
 import argparse
 import statistics

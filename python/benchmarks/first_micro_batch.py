@@ -28,7 +28,8 @@ def on_device(micro_batch):
 
 
 def copied(micro_batch, tensors):
-    """Returns the number of copies to the device and their bytes; zeros if tensors use the packed memory itself."""
+    """Returns the number of copies to the device, their bytes, and the number of tensors copied; tensors that use the packed memory
+    itself are not counted."""
     moved = [tensor for name, tensor in tensors.items()
              if torch.is_tensor(tensor) and tensor.data_ptr() != micro_batch[name].data_ptr()]
     blocks = {storage.data_ptr(): storage.nbytes() for storage in map(storage_of, moved)}
@@ -40,7 +41,8 @@ def storage_of(tensor):
 
 
 def waits(prefetch, computing):
-    """Returns seconds from next(it) to the first micro-batch of each step but the first two, on the slowest rank; copies of the last."""
+    """Returns seconds from next(it) to the first micro-batch of each step but the first two, on the slowest rank, and the
+    copies of the last step."""
     service = evenkeel.DataService(MPI.COMM_WORLD, {
         "source": {"kind": "synthetic", "samples": SAMPLES * STEPS}, "batch": {"global_batch": SAMPLES},
         "micro_batch": {"max_tokens": TOKENS}, "exchange": {"prefetch": prefetch},

@@ -35,7 +35,7 @@ def slowest(act):
 
 
 def samples_of(rank, size):
-    """Returns lengths around LENGTH, with a long tail, that add up to MIB."""
+    """Returns samples with lengths around LENGTH and a long tail, whose rows take almost MIB."""
     lengths = np.random.default_rng(rank).lognormal(np.log(LENGTH) - 0.5, 1, 1 << 16).clip(64, 8 * LENGTH).astype(np.int64)
     count = int(np.searchsorted(lengths.cumsum(), (MIB << 20) // ROW_BYTES))
     lengths = lengths[:count]

@@ -40,7 +40,7 @@ def at_once(micro_batch):
 
 
 def seconds(move, micro_batch):
-    """Returns the seconds until the program continues, and until everything has arrived."""
+    """Returns the seconds until the program continues, those until everything has arrived, and the tensors."""
     finished()
     start = time.perf_counter()
     tensors = move(micro_batch)
@@ -60,7 +60,7 @@ def copies_of(tensors):
 
 
 def micro_batch_of(service, tokens, patches):
-    """Returns a micro-batch of ``tokens`` tokens in samples of 1024, each with ``patches`` patches of 1176 half floats."""
+    """Returns a step and its micro-batch of ``tokens`` tokens in samples of 1024, each with ``patches`` patches of 1176 half floats."""
     count = tokens // 1024
     fields = {"token": {"input_ids": torch.arange(tokens), "old_log_probs": torch.zeros(tokens)},
               "sample": {"rewards": torch.zeros(count)}}

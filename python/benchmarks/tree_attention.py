@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times attention over a packed tree on a GPU: one prompt, eight agents that begin with it, six leaves each. Runs FlexAttention with
 the block mask that Evenkeel makes on the host, a varlen kernel with gathered keys, and the same kernels path by path. First
-compares losses and gradients of all with a dense mask on a small tree. Needs torch 2.10 and a GPU:
+compares outputs and gradients of all with a dense mask on a small tree. Needs torch 2.10 and a GPU:
 
     python3 python/benchmarks/tree_attention.py [rows of the tree] [heads] [head dimension]
 """

@@ -27,7 +27,7 @@ class Evenkeel(CMakePackage):
     generator("ninja")
 
     depends_on("cli11")
-    depends_on("cpp-httplib@0.11:")  # with its library: headers alone do not do
+    depends_on("cpp-httplib@0.11:")  # compiled: its headers alone are not enough
     depends_on("fmt@9:")
     depends_on("hiredis")
     depends_on("lmdb")

@@ -38,7 +38,7 @@ class Key(NamedTuple):
 
 
 class Always(NamedTuple):
-    """A key that describes what Evenkeel always does if it has this value."""
+    """A key that, with this value, describes what Evenkeel always does."""
 
     path: str
     value: str

@@ -70,7 +70,7 @@ def _rl_keys() -> list[Key]:
         Key(_ROLLOUT + "response_length", "width"),
         Key("critic.loss_agg_mode", "critic_update.loss"),
         Key("critic.loss_scale_factor", "critic_update.norm"),
-        # Only used to determine which passes exist.
+        # These keys only determine which passes exist.
         Key(_ACTOR + "use_kl_loss", "kl_in_loss"),
         Key("algorithm.use_kl_in_reward", "kl_in_reward"),
         Key("algorithm.adv_estimator", "advantages"),

@@ -24,7 +24,8 @@ TEMPLATE_COLUMNS = ("tools", "documents")  # columns of a chat that its template
 class Converted:
     """The result of a conversion. ``mask`` is the column that specified which tokens carry loss and became
     ``loss_mask``; ``without_response`` is the number of samples without such tokens; ``read_as`` is the section
-    ``fields`` that a job needs for columns without numbers, which it would otherwise report as ignored."""
+    ``fields`` that a job needs for columns of text and bytes, which it would otherwise report as ignored, and for lists
+    whose row convention it cannot infer."""
 
     samples: int = 0
     tokens: int = 0
@@ -256,7 +257,7 @@ class Rows:
             at = "token"
         if at is None:
             return values
-        if prompt == 0:  # equally long, so the job cannot infer the convention
+        if prompt == 0:  # lists of all conventions are equally long, so a job cannot infer it
             self.summary.read_as[name] = {"at": "response"}
         try:
             return of_response(name, values, at, prompt, responses)

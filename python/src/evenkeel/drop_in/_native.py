@@ -64,7 +64,7 @@ def _whole_number(entry: Any, where: str) -> int:
     _c.raise_error("input", where, f"is {entry!r}, which is not a whole number of 64 bits")
 
 
-# Partitions: `checked` rejects fewer values than groups, and sorts the values of each group.
+# Partitions. If `checked`, fewer values than groups are rejected, and the items of each group are sorted.
 
 def karmarkar_karp(seqlen_list: Numbers, k_partitions: int, equal_size: bool, checked: bool) -> Lists:
     return _partition(c.EVENKEEL_KARMARKAR_KARP, seqlen_list, k_partitions, equal_size, checked)

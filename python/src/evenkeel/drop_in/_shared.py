@@ -169,7 +169,8 @@ def is_distributed() -> bool:
 def plan_together(make: Callable[[], Any], group: Any, *, together: bool, strict: bool) -> list[list[int]]:
     """Returns this rank's micro-batches; all ranks of the group have the same number. ``make`` creates a planner of this rank's
     samples (count, agreed_count, count_under_cap and of; see _native.MicroBatches). If it raises on one rank, all ranks raise.
-    ``strict``: use the maximum of the ranks' counts; otherwise the smallest from there on with which every rank keeps its cap."""
+    ``strict``: use the maximum of the ranks' counts; otherwise, the smallest count from that maximum on with which every rank keeps
+    its cap."""
     planners: list[Any] = []
 
     def first_count() -> int:

@@ -4,7 +4,7 @@
     from evenkeel.drop_in.prime_rl import prepare_batch
     prime_rl.orchestrator.packing.prepare_batch = prepare_batch
 
-prime-rl's own functions (of its commit 559b447) truncate samples, join them to micro-batches and pad these. evenkeel.plan determines
+prime-rl's own functions (of its commit 559b447) truncate samples, join them into micro-batches and pad these. evenkeel.plan determines
 which samples of text share a micro-batch, and which worker gets it.
 """
 
@@ -32,8 +32,9 @@ def prepare_batch(
     ``sections`` are settings of evenkeel.plan. By default, workers synchronize at every micro-batch, as with FSDP, and the work of a
     sample is ``bin_cost`` of its length. Raises InputError if that is not a*s + b*s^2 of a length s, with a, b >= 0.
 
-    As in prime-rl, longer samples are truncated, micro-batches with images come first, and workers with fewer micro-batches get more
-    without loss. Samples of text do not share micro-batches with images here. Raises InputError if only some have routed experts.
+    As in prime-rl, longer samples are truncated, micro-batches with images come first, and workers with fewer micro-batches get
+    additional ones without loss. Samples of text do not share micro-batches with images here. Raises InputError if only some have
+    routed experts.
     """
     from prime_rl.trainer import batch as theirs
 

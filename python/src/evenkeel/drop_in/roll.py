@@ -196,7 +196,7 @@ class SequencePackingPacker:
         self, mini_batch: Any, tp_size: int, cp_size: int, vp_size: int, is_train: bool = False, dp_group: Any = None,
         micro_batch_size: int | None = None,
     ) -> Iterator[Any]:
-        """Returns runs of `micro_batch_size` samples, which must divide their number."""
+        """Returns runs of `micro_batch_size` samples. The size must divide the number of samples."""
         size = _shared.size_of(mini_batch)
         if not micro_batch_size or micro_batch_size < 1:
             _shared.refuse("micro_batch_size", f"is {micro_batch_size}; it must be at least 1")

@@ -26,7 +26,7 @@ class AssertedLimitError(LimitError, AssertionError):
 
 
 def strictly(module: ModuleType, *more: str) -> dict[str, Any]:
-    """Returns the public names of a drop-in module, and ``more``, with that default."""
+    """Returns what the public names of a drop-in module, and ``more``, stand for, with ``strict_reference=True`` as the default."""
     return {name: _strict(getattr(module, name)) for name in (*module.__all__, *more)}
 
 
