@@ -12,12 +12,12 @@ lengths=()
 python=python3
 while (($#)); do
   case $1 in
-    --out) out="$2" ;;
-    --lengths) lengths=(--lengths "$(realpath "$2")") ;;
-    --python) python="$2" ;;
+    --out) out="${2:?--out needs a folder}" ;;
+    --lengths) lengths=(--lengths "$(realpath "${2:?--lengths needs a file}")") ;;
+    --python) python="${2:?--python needs a program}" ;;
     *)
-      echo "benchmarks: unknown option $1" >&2
-      exit 1
+      echo "benchmarks: unknown argument '$1'; there are --out, --lengths and --python" >&2
+      exit 2
       ;;
   esac
   shift 2

@@ -13,8 +13,8 @@ seconds=7200
 targets=()
 while (($#)); do
   case "$1" in
-    --runs) runs="$2" && shift ;;
-    --seconds) seconds="$2" && shift ;;
+    --runs) runs="${2:?--runs needs a number}" && shift ;;
+    --seconds) seconds="${2:?--seconds needs a number}" && shift ;;
     -*) echo "fuzz: unknown argument '$1'; there are --runs N and --seconds N" >&2 && exit 2 ;;
     *) targets+=("$1") ;;
   esac

@@ -76,7 +76,7 @@ while (($#)); do
     --tests) packages+=("${tests[@]}") ;;
     --lint)
       if [[ $codename != bookworm ]]; then
-        echo "install-packages: --lint is for Debian 12: its clang-format 14 and clang-tidy 16 decide on form" >&2
+        echo "install-packages: --lint needs Debian 12, since style is checked with its clang-format 14 and clang-tidy 16" >&2
         exit 1
       fi
       packages+=(clang-format clang-tidy-16 shellcheck codespell)

@@ -46,7 +46,7 @@ if [[ $check == true ]]; then
   [[ -f "$output/SHA256SUMS" ]] || refuse "$output has no SHA256SUMS to compare with: launch/release.sh without --check makes it"
   made="$work/again"
 elif [[ -d $output && -n "$(ls -A "$output")" ]]; then
-  refuse "$output is not empty"
+  refuse "$output is not empty: empty it, or name another folder with --output"
 fi
 mkdir -p "$made"
 

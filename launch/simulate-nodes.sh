@@ -111,7 +111,7 @@ fi
 
 # Outside the namespaces: reads the arguments, opens the namespaces and waits.
 nodes="${1:-}" ranks="${2:-}" rate="" launcher=mpirun
-[[ "$nodes" =~ ^[1-9][0-9]?$ ]] || fail "NODES is '$nodes'; it must be 1 .. 99"
+[[ "$nodes" =~ ^[1-9][0-9]?$ ]] || fail "NODES is '$nodes'; it must be from 1 to 99"
 [[ "$ranks" =~ ^[1-9][0-9]*(,[1-9][0-9]*)*$ ]] || fail "RANKS_PER_NODE is '$ranks'; it must be like 2 or like 3,3,2"
 shift 2
 if [[ "${1:-}" == --rate ]]; then
@@ -123,7 +123,10 @@ if [[ "${1:-}" == --once ]]; then
   launcher=once
   shift
 fi
-[[ "${1:-}" == -- && $# -gt 1 ]] || fail "-- PROGRAM is missing"
+if (($#)) && [[ "$1" != -- ]]; then
+  fail "found '$1' where -- PROGRAM was expected; options must have the order of the usage"
+fi
+(($# > 1)) || fail "-- PROGRAM is missing"
 shift
 
 if [[ "$ranks" != *,* ]]; then
@@ -131,7 +134,7 @@ if [[ "$ranks" != *,* ]]; then
   for ((i = 1; i < nodes; ++i)); do ranks+=",$one"; done
 fi
 IFS=, read -r -a each <<<"$ranks"
-((${#each[@]} == nodes)) || fail "RANKS_PER_NODE '$ranks' has ${#each[@]} numbers for $nodes nodes"
+((${#each[@]} == nodes)) || fail "RANKS_PER_NODE '$ranks' has ${#each[@]} numbers, but NODES is $nodes"
 [[ "$(uname -s)" == Linux ]] || skip "they are made of Linux's namespaces, and this is $(uname -s)"
 PATH+=:/usr/sbin:/sbin # not in PATH of users other than root
 for tool in ip tc unshare nsenter setpriv mpirun; do

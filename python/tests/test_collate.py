@@ -69,7 +69,7 @@ def test_a_step_is_a_list_of_micro_batches():
 @pytest.mark.parametrize(
     "sample, text",
     [
-        ({"input_ids": []}, r"samples\[0\]\['input_ids'\]: has no token"),
+        ({"input_ids": []}, r"samples\[0\]\['input_ids'\]: is empty"),
         ({"input_ids": [1, 2], "labels": [1]}, r"samples\[0\]\['labels'\]: has 1 value for 2 tokens. Give each token a label"),
         ({"input_ids": [[1, 2]]}, r"samples\[0\]\['input_ids'\]: has the shape \[1, 2\]"),
         ({"input_ids": [1, 2], "attention_mask": [1, 0]}, r"samples\[0\]\['attention_mask'\]: is not 1 at every token"),

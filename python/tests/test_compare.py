@@ -87,7 +87,7 @@ def test_ranks_that_share_a_sample_share_its_tokens_and_work():
 def test_tokens_that_are_missing_or_repeated_are_found(micro_batches):
     figures = compare.evaluate(step([4, 2], 1, 10), [micro_batches])
     assert figures.wrong_samples == 1
-    assert "numpy: tokens of 1 samples are missing or repeated" in compare.text_of(step([4, 2], 1, 10), [("numpy", figures, 1.0)])
+    assert "numpy: tokens of 1 sample are missing or repeated" in compare.text_of(step([4, 2], 1, 10), [("numpy", figures, 1.0)])
 
 
 def test_the_table_has_evenkeel_and_the_framework_with_its_version(run):

@@ -99,7 +99,7 @@ def test_a_mask_may_follow_every_convention(at, mask):
         (lambda: rollouts.from_slime(slime_sample(weight_versions=["8", 7.5]), group_size=2), "weight_versions: is"),
         (lambda: rollouts.from_slime(slime_sample(index="first"), group_size=2), "index: is 'first'; it must be an integer"),
         (lambda: rollouts.from_slime(slime_sample(reward={"math": 1.0}), group_size=2),
-         "reward: is a dictionary without the key None; its keys are: math"),
+         "reward: is a dictionary; its keys are: math"),
         (lambda: rollouts.from_slime(slime_sample(reward={"math": 1.0}), group_size=2, reward_key="code"),
          "reward: is a dictionary without the key 'code'; its keys are: math"),
         (lambda: rollouts.from_slime(slime_sample(response_length=9), group_size=2), "response_length: is 9"),

@@ -66,7 +66,7 @@ def test_put_takes_arrays(buffer):
     assert producer.put(arrays).accepted == 1
     with pytest.raises(ValueError):
         producer.put(sample("b", 0, reward=float("nan"), advantages=[0.5]))
-    with pytest.raises(TypeError, match="a value of a sample is a bytes"):
+    with pytest.raises(TypeError, match="a value of the type bytes cannot be sent"):
         producer.put(sample("b", 0, image=b"pixels"))
 
 

@@ -16,8 +16,8 @@ refuses "NODES is ''"
 refuses "NODES is 'two'" two 2 -- true
 refuses "NODES is '0'" 0 2 -- true
 refuses "RANKS_PER_NODE is '2,'" 2 2, -- true
-refuses "has 2 numbers for 3 nodes" 3 3,2 -- true
+refuses "has 2 numbers, but NODES is 3" 3 3,2 -- true
 refuses "RATE is 'fast'" 2 2 --rate fast -- true
-refuses "-- PROGRAM is missing" 2 2 true
+refuses "found 'true' where -- PROGRAM was expected" 2 2 true
 refuses "-- PROGRAM is missing" 2 2 --
 refuses "-- PROGRAM is missing" 2 2 --once

@@ -125,4 +125,5 @@ else:
     def __getattr__(name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise ImportError(f"evenkeel.{name} needs {' and '.join(_missing)}, not found by {__path__[0]}. evenkeel.Producer does not")
+        raise ImportError(f"evenkeel.{name} needs {' and '.join(_missing)}, which the package in {__path__[0]} did not "
+                          "find. evenkeel.Producer works without")

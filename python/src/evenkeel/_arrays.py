@@ -66,11 +66,13 @@ def integers(values: Any, name: str) -> npt.NDArray[np.int64]:
     if found.size == 0:
         return np.empty(0, np.int64)
     if found.dtype.kind not in "iu":
+        conversion = "long()" if is_tensor(values) else "astype('int64')"
         _c.raise_error("input", name, f"has the dtype {found.dtype.name!r}; it must contain whole numbers",
-                       f"Convert it if that is right: {name}.astype('int64')")
+                       f"Convert it if that is right: {name}.{conversion}")
     copy = np.array(found, dtype=np.int64, order="C")
     if found.dtype.kind == "u" and found.dtype.itemsize == 8 and copy.min() < 0:
-        _c.raise_error("input", f"{name}[{int((copy < 0).argmax())}]", "exceeds 2^63 - 1, the largest int64")
+        at = int((copy < 0).argmax())
+        _c.raise_error("input", f"{name}[{at}]", f"is {found[at]}, which does not fit into int64")
     return copy
 
 
@@ -109,7 +111,7 @@ def _integer_of(entry: Any, where: str) -> int:
         _c.raise_error("input", where, f"is {entry!r}, which is not a whole number")
     number = operator.index(entry)
     if not -(1 << 63) <= number < 1 << 63:
-        _c.raise_error("input", where, f"is {number!r}, which does not fit into 64 bits")
+        _c.raise_error("input", where, f"is {number!r}, which does not fit into int64")
     return number
 
 
@@ -119,7 +121,7 @@ def small_integers_of(values: Any, name: str) -> npt.NDArray[np.int32]:
     small = numbers.astype(np.int32)
     if (wrong := small != numbers).any():
         at = int(wrong.argmax())
-        _c.raise_error("input", f"{name}[{at}]", f"is {numbers[at]}, which does not fit into 32 bits")
+        _c.raise_error("input", f"{name}[{at}]", f"is {numbers[at]}, which does not fit into int32")
     return small
 
 
@@ -354,7 +356,7 @@ def _bits_of_tensor(tensor: Any, name: str) -> npt.NDArray[Any]:
     if tensor.requires_grad:
         _c.raise_error("input", name, "requires a gradient, which would be lost", "Pass x.detach()")
     if tensor.is_conj() or tensor.is_neg():
-        _c.raise_error("input", name, "is a view that negates its values", "Pass x.resolve_conj().resolve_neg()")
+        _c.raise_error("input", name, "is a lazily conjugated or negated view", "Pass x.resolve_conj().resolve_neg()")
     _require_memory(tensor, name)
     array: npt.NDArray[Any]
     try:
@@ -375,7 +377,7 @@ def _require_memory(tensor: Any, name: str) -> None:
     storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
     if (tensor.storage_offset() + last + 1) * tensor.element_size() > storage.nbytes():
-        _c.raise_error("input", name, "has lost its memory: its storage was resized", "Pass a tensor that has its memory")
+        _c.raise_error("input", name, "has lost its memory: its storage was resized", "Pass a copy that was made before that")
 
 
 def _from_dlpack(value: Any, name: str) -> npt.NDArray[Any]:

@@ -103,8 +103,8 @@ class _Service:
         try:
             alone = _load("_without_mpi/libevenkeel_mpi")
         except OSError:
-            raise ImportError(f"this build of evenkeel has no service ({reason}): build it where mpicxx is, on Debian with "
-                              "libopenmpi-dev") from None
+            raise ImportError(f"the library of evenkeel's service cannot be loaded ({reason}). If it was not built, build evenkeel where "
+                              "mpicxx is, on Debian with libopenmpi-dev; otherwise, install the MPI that it needs") from None
         self.missing = str(reason)
         return alone
 
@@ -162,14 +162,14 @@ def int32(value: Any) -> int:
 def _of_bits(value: Any, bits: int) -> int:
     number = operator.index(value)
     if not -(1 << bits) <= number < 1 << bits:
-        raise TypeError(f"{number} does not fit into {bits + 1} bits")
+        raise TypeError(f"{number} does not fit into int{bits + 1}")
     return number
 
 
 def value_of(words: dict[str, int], word: str, name: str) -> int:
     """Returns the constant for a word. Raises InputError, which lists the valid words, for any other word."""
     if not isinstance(word, str):
-        raise TypeError(f"{name} must be a str, not a {type(word).__name__}")
+        raise TypeError(f"{name} must be a str, not {type(word).__name__}")
     if word not in words:
         raise_error("input", name, f"is '{word}'; it can be {', '.join(words)}")
     return words[word]

@@ -41,7 +41,8 @@ def of_response(name: str, values: Sequence[Any], at: str, prompt: int, response
     lengths = {"token": (tokens,), "next": (tokens, tokens - 1), "response": (response,)}[at]
     if len(values) not in lengths:
         raise _refused(where, f"has {counted(len(values), 'value')} for {counted(tokens, 'token')}, {response} of them in the response",
-                       f"With at: {at}, it must have {' or '.join(map(str, lengths))} values; pass at={{...}} if it uses another convention")
+                       f"With at: {at}, it must have {' or '.join(map(str, lengths))} value{'' if lengths == (1,) else 's'}; "
+                       "pass at={...} if it uses another convention")
     if at == "response":
         return values
     no_loss = WITHOUT_LOSS.get(name)

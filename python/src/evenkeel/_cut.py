@@ -35,10 +35,10 @@ def cut(
     if failure:
         raise failure
     if count == _FAILED:
-        refuse("dp_group", "another rank cannot cut its samples into micro-batches", "See the error of that rank")
+        refuse("micro-batches", "another rank cannot cut its samples into micro-batches", "See the error of that rank")
     if count > -least:
         refuse(
-            "dp_group",
+            "micro-batches",
             f"a rank has only {counted(-least, 'sample')}, but each rank needs {counted(count, 'micro-batch', 'micro-batches')} of at "
             f"most {counted(micro_batch['max_tokens'], 'token')}",
             remedy,

@@ -174,7 +174,7 @@ class WithFields:
         axes (M-RoPE)."""
         rows = self[name]
         if rows.ndim != 2:
-            _c.raise_error("input", f"field {name!r}", f"has the shape {list(rows.shape)}", "Use a field whose rows are lists of axes")
+            _c.raise_error("input", f"field {name!r}", f"has the shape {list(rows.shape)}; it must be [rows, axes]")
         return rows.T
 
     def _by_name(self) -> dict[str, Any]:
@@ -226,9 +226,9 @@ def count_rows(kind: str, name: str, values: Any) -> tuple[Any, list[int]]:
         return _counted_rows(name, values)
     wanted = str if form == "text" else bytes
     values = list(values)
-    for value in values:
+    for index, value in enumerate(values):
         if not isinstance(value, wanted):
-            _c.raise_error("input", f"field {name!r}", f"has a {type(value).__name__} where a {wanted.__name__} is expected")
+            _c.raise_error("input", f"field {name!r}", f"value {index} has the type {type(value).__name__}; it must be {wanted.__name__}")
     try:
         parts = [value.encode() if form == "text" else value for value in values]
     except UnicodeEncodeError as error:
@@ -244,7 +244,8 @@ def _counted_rows(name: str, values: Any) -> tuple[Any, list[int]]:
             _c.raise_error("input", f"field {name!r}", "has offsets that are not prefix sums: they must start at 0 and never decrease")
         return rows, np.diff(offsets).tolist()
     if isinstance(values, tuple) and len(values) == 2 and np.shape(values[1])[1:] == (2,) != np.shape(values[0])[1:]:
-        _c.raise_error("input", f"field {name!r}", "has rows with ranges of samples", "Pass one tensor per sample")
+        _c.raise_error("input", f"field {name!r}", "has ranges [samples, 2]; only offsets [samples + 1] are accepted",
+                       "Pass (rows, offsets), or one tensor per sample")
     parts = list(values)
     return concatenate(parts, name), [len(part) for part in parts]
 
@@ -258,12 +259,13 @@ def concatenate(rows: Sequence[Any], name: str) -> Any:
         return _numbers(rows, name)
     if all(isinstance(row, (list, tuple)) for row in rows):
         return _as_one_type([_numbers(row, name) for row in rows], name)
-    if not (_arrays.is_tensor(rows[0]) or isinstance(rows[0], np.ndarray)):
-        _c.raise_error("input", f"field {name!r}", f"is a list of {type(rows[0]).__name__}, which is not supported",
-                          "Pass one tensor of all rows, or one tensor or list of numbers per sample")
+    if not all(_arrays.is_tensor(row) or isinstance(row, np.ndarray) for row in rows):
+        types = sorted({type(row).__name__ for row in rows})
+        _c.raise_error("input", f"field {name!r}", f"is a list that contains {' and '.join(types)} objects, which is not supported",
+                          "Pass one tensor of all rows, or for each sample one tensor, or for each sample one list of numbers")
     if len({str(row.dtype) for row in rows}) > 1:
         _c.raise_error("input", f"field {name!r}", f"mixes the dtypes {', '.join(sorted({str(r.dtype) for r in rows}))}",
-                       "Convert all of them to one dtype")
+                       "Convert all of them to arrays or to tensors of one dtype")
     if _arrays.is_tensor(rows[0]):
         return sys.modules["torch"].cat(list(rows))
     return np.concatenate(rows)
@@ -281,8 +283,9 @@ def _numbers(values: Sequence[Any], name: str) -> npt.NDArray[Any]:
     if array.size == 0:
         return array.astype(np.int64)
     if array.dtype.kind not in "bif":
-        _c.raise_error("input", f"field {name!r}", "has values in its lists that are not numbers, or that need more than 64 bits",
-                          "Pass whole or real numbers, or a tensor")
+        is_whole = all(isinstance(each, (int, np.integer)) for each in np.asarray(values, object).ravel())
+        _c.raise_error("input", f"field {name!r}", f"has values in its lists that {'do not fit into int64' if is_whole else 'are not numbers'}",
+                          "Pass real numbers, or whole numbers of at most 2^63 - 1")
     if array.dtype.kind != "f":
         return array
     if types != {float}:

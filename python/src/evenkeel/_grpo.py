@@ -78,7 +78,7 @@ class BalancedGRPOTrainer(_Base):  # type: ignore[misc]
             "router_aux_loss_coef": self.aux_loss_enabled,
         }
         for name in (name for name, is_used in means.items() if is_used):
-            refuse(name, "adds a statistic of the whole batch to the loss, which micro-batches do not have", "Leave it out")
+            refuse(name, "depends on a statistic of the whole batch, which a micro-batch does not have", "Leave it out")
 
 
 @contextmanager

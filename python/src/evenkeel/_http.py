@@ -119,7 +119,7 @@ class Server:
                 why, is_full, wait = str(error) or type(error).__name__, False, None
             if self._patience is not None and time.monotonic() - begun + pause > self._patience:
                 advice = "" if is_full else ". Start the server again, or raise patience"  # a full server says what to do
-                raise IoError(f"{self._url}: gave up after {self._patience:g} seconds: {why}{advice}")
+                raise IoError(f"{self._url}: gave up after {self._patience:g} second{'' if self._patience == 1 else 's'}: {why}{advice}")
             if not is_full:
                 self._report_silence(why)
             time.sleep(wait if wait is not None else pause * random.uniform(0.5, 1.0))
@@ -129,7 +129,8 @@ class Server:
         """Logs the first unanswered request of an outage."""
         if not self._is_away:
             self._is_away = True
-            limit = "until it answers" if self._patience is None else f"for up to {self._patience:g} seconds"
+            plural = "" if self._patience == 1 else "s"
+            limit = "until it answers" if self._patience is None else f"for up to {self._patience:g} second{plural}"
             _log.warning("%s: does not answer: %s. Trying again %s", self._url, why, limit)
 
     def _report_answer(self, begun: float) -> None:

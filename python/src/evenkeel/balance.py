@@ -93,7 +93,7 @@ class Partition:
         missing = (self._items < 0) | (self._items >= len(values))
         if missing.any():
             item = int(self._items[missing.argmax()])
-            _c.raise_error("input", "costs", f"{there_are(len(values), 'cost')}, but item {item} was requested")
+            _c.raise_error("input", "costs", f"{there_are(len(values), 'cost')}, but the partition contains item {item}")
         before = np.concatenate(([0], np.cumsum(values[self._items])))
         return before[self._offsets[1:]] - before[self._offsets[:-1]]
 

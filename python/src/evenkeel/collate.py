@@ -155,13 +155,16 @@ def _sequence_of(sample: Sample, where: str, with_labels: bool) -> tuple[Rows, R
         refuse(where, "has no input_ids", "Give each sample its tokens as input_ids")
     tokens = _rows(sample["input_ids"], f"{where}['input_ids']")
     if len(tokens) == 0:
-        refuse(f"{where}['input_ids']", "has no token", "Leave empty samples out of the data set")
+        refuse(f"{where}['input_ids']", "is empty", "Leave empty samples out of the data set")
     labels = _rows(sample["labels"], f"{where}['labels']").copy() if with_labels else tokens.copy()
     if len(labels) != len(tokens):
         refuse(f"{where}['labels']", f"has {counted(len(labels), 'value')} for {counted(len(tokens), 'token')}",
                "Give each token a label, -100 for no loss")
     mask = sample.get("attention_mask")
-    if mask is not None and (len(mask) != len(tokens) or not np.all(np.asarray(mask) == 1)):
+    if mask is not None and len(mask) != len(tokens):
+        refuse(f"{where}['attention_mask']", f"has {counted(len(mask), 'value')} for {counted(len(tokens), 'token')}",
+               "Give each token the value 1, or leave the mask out")
+    if mask is not None and not np.all(np.asarray(mask) == 1):
         refuse(f"{where}['attention_mask']", "is not 1 at every token", "Remove padding from the samples of the data set")
     labels[0] = WITHOUT_LOSS
     return tokens, labels

@@ -117,7 +117,7 @@ def compare_plans(step: Step, packages: Iterable[str]) -> Iterator[tuple[str, Fi
                 yield f"{name}, {word}", *_measure(step, way)
             except Exception as error:
                 _c.refuse(f"{name}, {word}", f"cannot plan this step: {type(error).__name__}: {error}",
-                          f"Install version {peer.tested}, which was tested")
+                          "" if name.endswith(f" {peer.tested}") else f"Install version {peer.tested}, which was tested")
 
 
 # Command line.
@@ -143,7 +143,8 @@ def _length_of(row: list[str], columns: list[int], where: str) -> int:
     try:
         length = sum(int(row[column]) for column in columns) if columns else int(text)
     except (ValueError, IndexError):
-        _c.refuse(where, f"'{text}' has no length", "Write the column length, or one number per line")
+        _c.refuse(where, f"cannot read a length from '{text}'",
+                  "Write whole numbers: one per line, or in the column length, or in prompt_length and response_length")
     return length if length > 0 else _c.refuse(where, f"the length is {length}; a sample must have at least 1 token")
 
 
@@ -156,12 +157,16 @@ def text_of(step: Step, found: list[tuple[str, Figures, float]]) -> str:
                      f"{f.cut_samples:,}", f"{f.end_over_bound_once:.4f}", f"{f.end_over_bound_every_micro_batch:.4f}", f"{milliseconds:.1f}"])
     widths = [max(map(len, column)) for column in zip(*rows)]
     quadratic = "" if step.cost.quadratic == 1 else f"{step.cost.quadratic:,} * "
-    text = (f"{len(step.lengths):,} samples, {sum(step.lengths):,} tokens on {step.dp:,} DP ranks, at most {step.cap:,} tokens per "
-            f"micro-batch; cost = {step.cost.linear:,} * length + {quadratic}length^2\n")
+
+    def many(number: int, thing: str) -> str:
+        return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+    text = (f"{many(len(step.lengths), 'sample')}, {many(sum(step.lengths), 'token')} on {many(step.dp, 'DP rank')}, at most "
+            f"{many(step.cap, 'token')} per micro-batch; cost = {step.cost.linear:,} * length + {quadratic}length^2\n")
     for name, *cells in rows:
         text += "  ".join([name.ljust(widths[0]), *map(str.rjust, cells, widths[1:])]).rstrip() + "\n"
     text += "once, at each: when the step ends if ranks meet once, or at each micro-batch\n"
-    return text + "".join(f"{name}: tokens of {f.wrong_samples:,} samples are missing or repeated\n"
+    return text + "".join(f"{name}: tokens of {f.wrong_samples:,} sample{'' if f.wrong_samples == 1 else 's'} are missing or repeated\n"
                           for name, f, _ in found if f.wrong_samples)
 
 

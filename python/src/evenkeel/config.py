@@ -130,7 +130,7 @@ def _texts_of(base: ConfigLike) -> list[tuple[str, str]]:
         return [(_yaml_of(base), "")]
     if isinstance(base, (str, os.PathLike)):
         return [(Config.load(base).to_yaml(), "base")]
-    raise TypeError(f"a configuration is a Config, a mapping or the path of a file, not a {type(base).__name__}")
+    raise TypeError(f"a configuration is a Config, a mapping or the path of a file, not {type(base).__name__}")
 
 
 def _yaml_of(sections: Mapping[str, Any]) -> str:

@@ -28,7 +28,7 @@ class StepDataset(IterableDataset):  # type: ignore[misc]
 
     def __iter__(self) -> Iterator[Step]:
         if get_worker_info() is not None:
-            _c.raise_error("input", "DataLoader", "is used by DataLoader workers, which are not ranks of the job", "Set num_workers=0")
+            _c.raise_error("input", "StepDataset", "is iterated in a DataLoader worker, which is not a rank of the job", "Set num_workers=0")
         return iter(self.service)
 
     def __len__(self) -> int:

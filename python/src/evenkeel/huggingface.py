@@ -52,7 +52,7 @@ def balanced(
     if hasattr(trainer, "_generate_and_score_completions"):
         given = {"padded": padded, "pad_to_multiple_of": pad_to_multiple_of, **settings}
         for name in (name for name, value in given.items() if value is not None):
-            refuse(name, f"is not a setting of a {trainer.__name__}, which makes and pads its samples itself", "Pass only max_tokens")
+            refuse(name, f"is not a setting of {trainer.__name__}, which makes and pads its samples itself", "Pass only max_tokens")
         return type(f"Balanced{trainer.__name__}", (BalancedGRPOTrainer, trainer), {"balance_cap": max_tokens})
     if not hasattr(trainer, "_get_num_items_in_batch"):
         refuse(
@@ -111,7 +111,7 @@ class _BalancedTrainer(_Base):  # type: ignore[misc]
         args, data, collator = self.args, self.train_dataset, self.data_collator
         self._require_arguments()
         if not hasattr(data, "__len__"):
-            refuse("train_dataset", f"is a {type(data).__name__}, which has no length", "Pass a data set that can be indexed")
+            refuse("train_dataset", f"has the type {type(data).__name__}, which has no length", "Pass a data set that can be indexed")
         columns = getattr(data, "column_names", None) or []
         if "seq_lengths" in columns:
             refuse("train_dataset", "has packed rows, as its column seq_lengths shows", "Set packing=False, since Evenkeel packs the samples")
@@ -145,6 +145,11 @@ class _BalancedTrainer(_Base):  # type: ignore[misc]
     def training_step(self, model: Any, inputs: Sequence[Any], num_items_in_batch: Any = None) -> Any:
         """Accumulates gradients over the micro-batches of a step, and synchronizes them at the last. Returns the step's loss."""
         if num_items_in_batch is None:
+            if not any("labels" in micro_batch for micro_batch in inputs):
+                refuse(
+                    type(self).__name__, "cannot count the loss tokens of a step: its batches have no labels",
+                    "Pass a data_collator that makes labels",
+                )
             refuse(
                 type(self).__name__, "cannot count the loss tokens of a step: the model does not accept num_items_in_batch",
                 "Pass a compute_loss_func that accepts it",
@@ -177,7 +182,7 @@ class _BalancedTrainer(_Base):  # type: ignore[misc]
         padding = {name: known.get(name) if value is None else value for name, value in self.balance_padding.items()}
         if padding["padded"] is None:
             refuse(
-                "data_collator", f"is a {type(collator).__name__}, and Evenkeel does not know whether it pads",
+                "data_collator", f"has the type {type(collator).__name__}, and Evenkeel does not know whether it pads",
                 "Pass evenkeel.collate.PaddingFree() or Padded(...), or padded=True or False to balanced()",
             )
         return {"padded": padding["padded"], "pad_to_multiple_of": padding["pad_to_multiple_of"] or 1}

@@ -120,8 +120,8 @@ class DataIterator:
                 yield step
                 left = sum(1 for _ in self._left)
                 if left:
-                    _c.raise_error("input", f"step {step.index}", f"has {counted(left, 'micro-batch', 'micro-batches')} that were not consumed",
-                                      "Pass num_microbatches to forward_backward_func")
+                    _c.raise_error("input", f"step {step.index}", f"leaves {counted(left, 'micro-batch', 'micro-batches')} unconsumed",
+                                      "Pass the iterator's num_microbatches to forward_backward_func")
 
     def begin(self, step: Step, mini_batch: int | None = None) -> None:
         """Starts with the first micro-batch of a mini-batch, for a step that ``service.step()`` made or to repeat a
@@ -265,5 +265,5 @@ def _require_same_place(service: DataService, state: Any) -> None:
             "mesh",
             "mesh",
             f"is {sizes} with this rank at {here}; Megatron's is {mesh(state)} with it at {theirs}",
-            "Take the mesh from evenkeel.megatron.mesh(), and mesh.order from Megatron's",
+            "Take the mesh from evenkeel.megatron.mesh(), and set mesh.order to Megatron's order of ranks",
         )

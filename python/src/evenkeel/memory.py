@@ -78,17 +78,17 @@ class _Blocks:
         asked = nbytes + alignment - 1
         array = _arrays.Rows(self._supplier(asked), "memory").array
         if array.ndim != 1 or not array.flags.c_contiguous:
-            _c.refuse("memory", "returned a buffer that is not one contiguous row", "Return a one-dimensional array")
+            _c.refuse("allocate", "returned a buffer that is not one contiguous row", "Return a contiguous one-dimensional array")
         if not array.flags.writeable:
-            _c.refuse("memory", "returned a read-only buffer", "Return memory that can be written")
+            _c.refuse("allocate", "returned a read-only buffer", "Return memory that can be written")
         first = -(-_c.address(array) // alignment) * alignment
         if first + nbytes > _c.address(array) + array.nbytes:
-            _c.refuse("memory", f"was asked for {counted(asked, 'byte')}, but returned {array.nbytes}", "Return as many bytes as requested")
+            _c.refuse("allocate", f"was asked for {counted(asked, 'byte')}, but returned {array.nbytes}", "Return as many bytes as requested")
         with self._lock:
             at = bisect.bisect(self._firsts, first)
             meets_next = at < len(self._firsts) and self._firsts[at] < first + nbytes
             if meets_next or at > 0 and self._blocks[self._firsts[at - 1]][0] > first:
-                _c.refuse("memory", "returned memory that is already in use", "Return each block again only after it was freed")
+                _c.refuse("allocate", "returned memory that is already in use", "Return each block again only after Evenkeel has released it")
             self._firsts.insert(at, first)
             self._blocks[first] = first + nbytes, array
         return first

@@ -400,7 +400,7 @@ def loss_weights(layout: PackedLayout, token_weights: Any, mask: Any) -> Any:
 def _rows_of(value: Any, count: int, name: str) -> _arrays.Rows:
     rows = _arrays.Rows(value, name)
     if rows.array.shape[0] != count:
-        _c.raise_error("input", name, f"has {counted(rows.array.shape[0], 'row')}; the layout has {count}")
+        _c.raise_error("input", name, f"has {counted(rows.array.shape[0], 'row')}; it must have {count}")
     return rows
 
 
@@ -415,7 +415,8 @@ def _pack_sequences(
     _require_alike(parts, "values")
     for i, (part, length) in enumerate(zip(parts, layout.lengths.tolist())):
         if part.array.shape[0] != length:
-            _c.raise_error("input", f"values[{i}]", f"has {counted(part.array.shape[0], 'row')}; the layout has {length}")
+            _c.raise_error("input", f"values[{i}]", f"has {counted(part.array.shape[0], 'row')}; sequence {i} of the layout has "
+                           f"{counted(length, 'token')}")
     target = _result(parts[0], (layout.local_rows, *parts[0].trailing), out)
     buffers = _buffers(_arrays.readable(part.array, f"values[{i}]") for i, part in enumerate(parts))
     pad_row = parts[0].row_of(pad, "pad")

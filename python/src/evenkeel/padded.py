@@ -56,7 +56,7 @@ def _samples_of(
     conventions = require_conventions(at, (*CONVENTIONS, "sample"))
     for name in conventions:
         if name not in tensors:
-            _refuse(name, f"is named in at, but does not exist; the columns are {', '.join(tensors)}")
+            _refuse(name, f"is named in at, but is not a tensor of the batch; its tensors are {', '.join(tensors) or 'none'}")
     places = _Places.of(tensors, response_mask, conventions.pop(response_mask, None))
     if loss_mask and LOSS_MASK in tensors and response_mask != LOSS_MASK:
         _refuse(LOSS_MASK, f"is present as well as {response_mask}, and both specify which tokens carry loss",
@@ -116,9 +116,10 @@ def results_like(
     elif rows_per == "response_token":
         where = _Places.of(tensors, response_mask, None).columns(at)
     else:
-        _c.raise_error("input", f"field {name!r}", f"is of {kind}, which has no padded form")
+        _c.raise_error("input", f"field {name!r}", f"is of the kind {kind}, which has no padded form")
     if len(rows) != where.sum():
-        _c.raise_error("input", f"field {name!r}", f"has {counted(len(rows), 'row')}; the batch has {counted(int(where.sum()), 'such token')}",
+        expected = counted(int(where.sum()), rows_per.replace("_", " "))
+        _c.raise_error("input", f"field {name!r}", f"has {counted(len(rows), 'row')}; the batch has {expected}",
                           "Pass the batch from which the samples were made")
     if _arrays.is_tensor(rows):
         import torch
@@ -158,11 +159,13 @@ class _Places:
         at = at or ("token" if columns == width else "response")
         fitting = {"token": (width,), "next": (width, width - 1), "response": range(1, width)}[at]
         if columns not in fitting:
-            _refuse(response_mask, f"has {counted(columns, 'column')}, which does not match at: {at} for {counted(width, 'column')} of tokens")
+            needed = {"token": width, "next": f"{width - 1} or {width}", "response": f"from 1 to {width - 1}"}[at]
+            _refuse(response_mask, f"has {counted(columns, 'column')}; with at: {at}, it must have {needed}")
         offset = {"token": 0, "next": 1, "response": width - columns}[at]
         carries = _by_token(mask, offset, width)
         if (carries & ~tokens).any() or at == "next" and columns == width and mask[:, -1].any():
-            _refuse(response_mask, f"marks tokens that {MASK} does not mark", "Check that both are from the same batch")
+            _refuse(response_mask, f"marks tokens that {MASK} does not mark", "Check that both are from the same "
+                    "batch, and that at gives the convention of this one")
         r = columns if at == "response" else _response_columns(tensors, n, width)
         first = np.full(n, width - r) if r is not None else _begins(tokens, carries)
         responses = tokens & (np.arange(width) >= first[:, None])
@@ -189,6 +192,8 @@ class _Places:
         if at is not None:
             if wide in offsets[at]:
                 return "response_token", offsets[at][wide]
+            if at == "response" and self.r is None:
+                _refuse(name, "has at: response, but the batch does not say how many columns the responses have", "Use token or next")
             _refuse(name, f"has the shape {list(shape)}, which does not match at: {at} for {MASK} of the shape {[n, width]}")
         if wide == width:
             if name in ("input_ids", *OF_INPUTS):
@@ -227,7 +232,7 @@ class _Places:
         """Returns the positions at which a padded column has the values of the response tokens, as a mask."""
         at = at or ("response" if self.at == "response" else "next")
         if at == "response" and self.r is None:
-            _refuse("at", "is response, but the batch does not say how many columns the responses have", "Use token or next")
+            _c.raise_error("input", "at", "is response, but the batch does not say how many columns the responses have", "Use token or next")
         width = self.tokens.shape[1]
         return self.responses[:, {"token": 0, "next": 1, "response": width - (self.r or 0)}[at] :]
 
@@ -292,7 +297,7 @@ def _columns_of(batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     others = getattr(batch, "non_tensor_batch", None) if tensors is not batch else None
     names: Any = tensors.keys() if hasattr(tensors, "keys") else ()
     if not isinstance(tensors, Mapping) and not hasattr(tensors, "keys"):
-        raise TypeError(f"a padded batch is a DataProto, a TensorDict or a mapping, not a {type(batch).__name__}")
+        raise TypeError(f"a padded batch is a DataProto, a TensorDict or a mapping, not {type(batch).__name__}")
     columns = {str(name): tensors[name] for name in names}
     untyped = {name: column for name, column in columns.items() if isinstance(column, np.ndarray) and column.dtype.kind in "OU"}
     return {name: column for name, column in columns.items() if name not in untyped}, {**untyped, **(others or {})}

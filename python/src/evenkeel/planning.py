@@ -411,7 +411,7 @@ class _Samples:
 
     def __init__(self, prompts: Int64s, responses: Int64s, groups: Any, loss_tokens: Any, tokens: Any) -> None:
         if len(prompts) != len(responses):
-            _c.raise_error("input", "lengths", f"{there_are(len(prompts), 'prompt')} but {counted(len(responses), 'response')}",
+            _c.raise_error("input", "responses", f"{there_are(len(prompts), 'prompt')} but {counted(len(responses), 'response')}",
                            "Give one of each for every sample")
         self._count = len(prompts)
         self._prompts, self._responses = prompts, responses

@@ -661,7 +661,7 @@ def _pair(prefix: Any, suffix: Any, leading: int) -> tuple[_arrays.Rows, _arrays
     if rows[0].dtype != rows[1].dtype:
         _c.raise_error("input", "suffix", f"has the dtype {rows[1].dtype}; the prefix has {rows[0].dtype}")
     if rows[0].array.shape[leading:] != rows[1].array.shape[leading:]:
-        _c.raise_error("input", "suffix", f"has rows of {rows[1].array.shape[leading:]}; the prefix has rows of "
+        _c.raise_error("input", "suffix", f"has rows of shape {rows[1].array.shape[leading:]}; the prefix has rows of shape "
                           f"{rows[0].array.shape[leading:]}")
     if leading == 3 and rows[0].array.shape[1] != rows[1].array.shape[1]:
         _c.raise_error("input", "suffix", f"has {counted(rows[1].array.shape[1], 'head')}; the prefix has "
@@ -682,7 +682,7 @@ def _require_lengths(mask: Any, lengths: Int64s, name: str) -> None:
 def _require_width(rows: _arrays.Rows, places: TokenPlaces, heads_first: bool, name: str) -> None:
     shape = (rows.array.shape[0], rows.array.shape[2 if heads_first else 1])
     if shape != places.shape:
-        _c.raise_error("input", name, f"is {list(shape)}; the layout has {list(places.shape)}")
+        _c.raise_error("input", name, f"batch size and width are {list(shape)}; they must be {list(places.shape)}")
 
 
 def _empty_at(like: _arrays.Rows, places: TokenPlaces, heads_first: bool) -> _arrays.Rows:

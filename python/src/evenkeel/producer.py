@@ -167,5 +167,5 @@ def _name_samples(text: str, first: int) -> str:
 
 def _plain(value: Any) -> Any:
     if not hasattr(value, "tolist"):
-        raise TypeError(f"a value of a sample is a {type(value).__name__}: only numbers, text, lists and objects with tolist() can be sent")
+        raise TypeError(f"a value of the type {type(value).__name__} cannot be sent: only numbers, text, lists and objects with tolist() can")
     return value.tolist()

@@ -84,7 +84,8 @@ def from_slime(sample: Mapping[str, Any], *, group_size: int, version: int | Non
     if isinstance(reward, Mapping):
         if reward_key not in reward:
             keys = ", ".join(map(str, reward)) or "none"
-            raise _refused("reward", f"is a dictionary without the key {reward_key!r}; its keys are: {keys}",
+            without = "" if reward_key is None else f" without the key {reward_key!r}"
+            raise _refused("reward", f"is a dictionary{without}; its keys are: {keys}",
                            "Pass reward_key, the key of the reward to train with")
         reward = reward[reward_key]
     if version is None:
@@ -184,7 +185,7 @@ def _integer(value: Any) -> int | None:
 def _require_none(sample: dict[str, Any], key: str) -> None:
     """Rejects a key whose value has to become side fields first, unless the value is empty."""
     if sample.pop(key, None):
-        raise _refused(key, "cannot be forwarded as it is: it has no row for each token",
+        raise _refused(key, "cannot be sent in this form",
                        "Make fields of it (docs/side-fields.md), and leave it out")
 
 

@@ -81,7 +81,7 @@ class BalancedBatchSampler:
         self.global_batch = _at_least(1, global_batch, "global_batch")
         self.ranks = _at_least(1, ranks, "ranks")
         if rank != "all" and not 0 <= rank < ranks:
-            refuse("rank", f"is {rank}, but {there_are(ranks, 'rank')}", f'Pass 0 to {ranks - 1}, or "all"')
+            refuse("rank", f"is {rank}, but {there_are(ranks, 'rank')}", f'Pass {"0" if ranks == 1 else f"0 to {ranks - 1}"}, or "all"')
         self.rank = rank
         self.shuffle = shuffle
         self.seed = _at_least(0, seed, "seed")
@@ -169,7 +169,8 @@ class BalancedBatchSampler:
         """
         _require_equal(state, self._identity())
         if not 0 <= state["step"] <= self.num_steps:
-            refuse("state_dict['step']", f"is {state['step']}, but an epoch has {counted(self.num_steps, 'step')}", "Load a complete state")
+            refuse("state_dict['step']", f"is {state['step']}, but an epoch has {counted(self.num_steps, 'step')}",
+                   "Load what state_dict() returned; state_dict(step) takes a step of the epoch")
         _require_equal(state, self._identity_inside(state["epoch"], state["step"], state["micro_batch"]))
         self._move(state["epoch"], state["step"], state["micro_batch"])
         self._loaded = True
@@ -297,7 +298,7 @@ def _settings(
     ranks: int, max_tokens: int, padded: bool, pad_to_multiple_of: int, config: ConfigLike, sections: Mapping[str, Any]
 ) -> Config:
     if pad_to_multiple_of != 1 and not padded:
-        refuse("pad_to_multiple_of", f"is {pad_to_multiple_of}, but sequences are packed, not padded", "Pass padded=True")
+        refuse("pad_to_multiple_of", f"is {pad_to_multiple_of}, but sequences are packed, not padded", "Leave it out, or pass padded=True")
     given, defaults = Config.of(config, **sections).settings(), Config().settings()
     if given["mesh.cp"] == "flexible":
         refuse("mesh.cp", "is flexible, but a sampler gives whole samples to fixed ranks", "Leave it out, or pass a number")
@@ -317,8 +318,9 @@ def _settings(
         for name, value in keys.items():
             key = f"{section}.{name}"
             if given[key] != value and (name in sections.get(section, {}) or given[key] != defaults[key]):
-                refuse(key, f"is {given[key]}, but the arguments of this sampler require {value}",
-                       "Leave it out, or change the argument of the sampler")
+                by_argument = key not in ("batch.mini_batches", "micro_batch.equal_counts")
+                refuse(key, f"is {given[key]}, but this sampler requires {value}",
+                       "Leave it out" + (", or change the argument of the sampler" if by_argument else ""))
     merged = {section: {**sections.get(section, {}), **keys} for section, keys in needed.items()}
     return Config.of(config, **{**sections, **merged})
 
@@ -331,7 +333,8 @@ def _require_samples(where: str, by_rank: Sequence[Sequence[Sequence[int]]]) -> 
                 refuse(
                     f"{where}, rank {rank}",
                     f"micro-batch {index} has no samples; the rank has {number}, counted from 0",
-                    'Raise global_batch or max_tokens, pass drop_last=True if it is the last step, or pass empty="keep"',
+                    "Raise the number of samples per step or max_tokens, drop the last step if it is that one, or use a collator of "
+                    'evenkeel.collate (without a Trainer, also pass empty="keep")',
                 )
 
 

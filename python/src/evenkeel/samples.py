@@ -151,7 +151,7 @@ def core_of(samples: Any) -> _arrays.Handle:
     """Returns the library's object for these samples. Raises the error that occurred when they were built, if there is
     one."""
     if not isinstance(samples, Samples):
-        raise TypeError(f"samples are evenkeel.Samples, not a {type(samples).__name__}")
+        raise TypeError(f"samples must be evenkeel.Samples, not {type(samples).__name__}")
     if isinstance(samples._core, _NotBuilt):
         raise samples._core.error
     return samples._core

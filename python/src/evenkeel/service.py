@@ -215,7 +215,7 @@ class DataService:
                 "input",
                 "service",
                 f"has delivered all {counted(len(self), 'step')} of its {counted(self._config.settings()['batch.epochs'], 'epoch')}",
-                "Set batch.epochs to the number of times samples should come; steps are counted over all of them",
+                "Set batch.epochs to the number of epochs to train; steps are counted over all of them",
             )
 
     def _steps(self) -> Iterator[Step]:
@@ -267,7 +267,7 @@ class DataService:
         ConfigError unless ``stream.version`` is ``trainer``; otherwise a version is the number of a step."""
         if not self._awaits_samples:
             _c.raise_error("config", "source.kind", f"is {self._config.settings()['source.kind']}, which does not use policy versions",
-                              "Publish versions where samples arrive while the job trains (source.kind: stream)")
+                              "Call publish() only if samples arrive while the job trains (source.kind: stream)")
         lib.evenkeel_stream_publish(self._open_stream(), _c.int64(version))
 
     def report_saved(self, state: Mapping[str, Any] | None = None) -> None:

@@ -43,7 +43,7 @@ def micro_batch_tensors(
                        "Use evenkeel.prefix.tree_rows and evenkeel.pack_all with micro_batch.tree() (docs/python.md, Shared "
                        "prefixes), or plan with prefix.share: false")
     if "input_ids" not in fields:
-        _c.raise_error("input", "fields", f"have no input_ids; their fields are: {', '.join(fields) or 'none'}")
+        _c.raise_error("input", "fields", f"have no input_ids; they are: {', '.join(fields) or 'none'}")
     return _Maker(micro_batch, fields, cp_rank).make(pad_token, label_pad)
 
 

@@ -95,7 +95,7 @@ class _Settings:
         try:
             return pathlib.Path(self.token_file).read_text(encoding="utf-8").strip()
         except OSError as error:
-            raise ConfigError(f"backend.{_NAME}.token_file: {error}") from error
+            raise ConfigError(f"backend.{_NAME}.token_file: cannot be read: {error}") from error
 
 
 @StorageBootstrapProvider.register_provider(_NAME)
@@ -107,8 +107,8 @@ def _prepare(conf: Any) -> dict[str, Any]:
     stored = client.status()["values"]
     if stored and settings.existing == "refuse":
         raise ConfigError(f"backend.{_NAME}.url: the store at {settings.url} has {counted(stored, 'value')} of another job or an "
-                          f"earlier run. Set backend.{_NAME}.existing to clear, to remove them, or to keep, if you load the "
-                          "controller's checkpoint of that run")
+                          f"earlier run. Set backend.{_NAME}.existing to clear, which removes all values, or to keep, if you "
+                          "load the controller's checkpoint of that run")
     if settings.existing == "clear":
         client.clear()
     client.close()

@@ -113,7 +113,7 @@ class Values(Sequence[Any]):
         if self.dtype == BYTES:
             raise InputError("the values are bytes, which cannot be stacked. Read them one by one")
         if not self.dtype or len(set(self.shapes)) != 1:
-            raise InputError(f"the values have the dtypes {', '.join(sorted(set(self.dtypes)))} and "
+            raise InputError(f"the values have {counted(len(set(self.dtypes)), 'dtype')} ({', '.join(sorted(set(self.dtypes)))}) and "
                              f"{counted(len(set(self.shapes)), 'shape')}; to stack them, they need one dtype and one shape")
         return self.data.view(_DTYPES[self.dtype][0]).reshape(len(self), *self.shapes[0])
 
@@ -353,7 +353,7 @@ def _bytes_of(name: str, value: Any) -> tuple[str, memoryview]:
     if isinstance(value, np.ma.MaskedArray):
         raise InputError(f"field {name!r}: has a masked array, whose mask would be lost. Pass x.filled() or x.compressed()")
     if not (_is_tensor(value) or isinstance(value, (np.ndarray, np.generic))):
-        raise InputError(f"field {name!r}: has a {type(value).__name__}; arrays, tensors and bytes can be stored")
+        raise InputError(f"field {name!r}: has a value of the type {type(value).__name__}; arrays, tensors and bytes can be stored")
     dtype = dtype_of(value) if _is_tensor(value) else _OF_NUMPY.get(value.dtype)
     if dtype is None:
         raise InputError(f"field {name!r}: has the dtype {value.dtype}, which cannot be stored; {', '.join(_DTYPES)} can")
@@ -415,7 +415,8 @@ def _read_frame(response: http.client.HTTPResponse, file: Bytes | None, fields: 
             _read(response, values.data)
     is_wrong = len(buffer) != end or list(found) != fields or any(len(values) != count for values in found.values())
     if is_wrong or response.read(1):
-        raise http.client.HTTPException(f"the response has fields or bytes that were not asked for: {', '.join(found)}")
+        raise http.client.HTTPException("the response does not have exactly the values that were requested; its fields are: "
+                                         f"{', '.join(found) or 'none'}")
     return found
 
 

@@ -53,7 +53,7 @@ def test_nothing_is_written_if_a_required_setting_is_missing(command):
     assert not pathlib.Path("evenkeel.yaml").exists()
     assert "not found" in err
     assert "micro_batch.max_tokens: 8192" in err
-    assert "evenkeel-import: error: nothing is written, since settings of memory" in err
+    assert "evenkeel-import: error: nothing is written: of the settings of memory" in err
     assert "--allow-missing" in err
 
 

@@ -113,8 +113,8 @@ def test_keys_that_a_missing_file_may_have_get_no_default():
 
 def test_circular_and_unreadable_defaults_lists_are_refused():
     assert "form a cycle" in error_of("defaults: [a]", {"conf/a.yaml": "defaults: [a]"})
-    assert "job.yaml:1: an entry of defaults is" in error_of("defaults: [[a]]")
-    assert "no group engine" in error_of('defaults: [{actor: "${engine}_actor"}]')
+    assert 'job.yaml:1: expected a file or one "group: option" in defaults, found [a]' in error_of("defaults: [[a]]")
+    assert "no defaults list has a group engine" in error_of('defaults: [{actor: "${engine}_actor"}]')
     assert "conf/a.yaml" in error_of("defaults: [a]", {"conf/a.yaml": "x: [1"})
     assert "expected a map" in error_of("defaults: [a]", {"conf/a.yaml": "- 1"})
 
@@ -176,9 +176,9 @@ def test_additions_that_hydra_permits_are_permitted(text, override, keys):
         ("~a.c", "the key a.c cannot be removed"),
         ("db@x=small", "no defaults list has the group db@x"),
         ("a.b=1,2", "gives several values"),
-        ("a.b='x", "a quote is not closed"),
+        ("a.b='x", "the value begins with ' but does not end with it"),
         ("a.b=[1", "--override a.b=[1"),
-        ("++a.b.c=1", "below no section"),
+        ("++a.b.c=1", "cannot set a.b.c, because a.b is not a section"),
         *((text, "KEY=VALUE") for text in ("", "a.b", "=1", "+", "a..b=1", "~")),
     ],
 )

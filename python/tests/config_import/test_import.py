@@ -68,7 +68,7 @@ def test_a_slip_of_the_pen_is_recognised(slip):
 
 def test_a_file_of_an_unknown_system_is_refused():
     assert "is not recognized as a configuration of MindSpeed-RL, ROLL or verl" in error_of("services: {web: {image: nginx}}")
-    assert "several systems" in error_of("rl_config: {a: 1}\nactor_train: {b: 1}")
+    assert "could be a configuration of mindspeed-rl or roll" in error_of("rl_config: {a: 1}\nactor_train: {b: 1}")
     with pytest.raises(ConfigError, match="has no key that says how verl makes batches"):
         import_config("{}", "job.yaml", "verl")
     assert "has no key that says" in error_of("actor_infer: {generating_args: {top_k: 1}}")
@@ -85,7 +85,7 @@ def test_a_document_that_is_not_a_map_is_refused(text):
         ("rl_config:\n  use_dynamic_bsz: [true\n", "job.yaml:3:1: malformed YAML: "),
         ("rl_config: {a: 1}\n---\nrl_config: {a: 1}\n", "job.yaml:2:1: expected one YAML document, found a second one"),
         ("rl_config:\n  seed: 1\n  seed: 2\n", "job.yaml:3: rl_config.seed: the key is given twice"),
-        ("rl_config:\n  [a, b]: 1\n", "job.yaml:2: ?: expected a word as the key"),
+        ("rl_config:\n  [a, b]: 1\n", "job.yaml:2: rl_config: expected a word as the key, found a list"),
         ("rl_config:\n\tseed: 1\n", "Indent with spaces: a tab is in front of the first word of the line"),
         ("rl_config:\n  seed: \x1b[2J\n", "job.yaml:2:9: malformed YAML: the byte shown as \\x1b is not text. Save"),
         ("rl_config:\n  seed: \udcff\n", "job.yaml:2:9: malformed YAML: the byte shown as \\xff is not text. Save"),
@@ -113,7 +113,7 @@ def test_malformed_yaml_is_refused_with_its_line(text, why):
             "actor_train: {use_sequence_packing: true, sequence_packing_args: {algorithm: magic}}",
             "expected none or load_balance, found magic",
         ),
-        ("rollout_batch_size: 2147483647\nnum_return_sequences_in_group: 2", "more samples per step"),
+        ("rollout_batch_size: 2147483647\nnum_return_sequences_in_group: 2", "makes a step of more than 2147483647 samples"),
         ("actor_rollout_ref: {actor: {strategy: [fsdp]}}", "expected a word, found [fsdp]"),
     ],
 )

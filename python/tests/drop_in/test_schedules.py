@@ -86,7 +86,7 @@ def test_the_safety_margin_lowers_the_cap():
     ({}, [1, 2], {"micro_batch": {"equal_counts": "auto"}}, "micro_batch.equal_counts: is decided by the framework"),
     ({}, [1, 2], {"mesh": {"dp": 4}}, "mesh: is decided by the framework"),
     ({}, [1, 2], {"batch": {"mini_batches": 2}}, "batch: is decided by the framework"),
-    ({}, [1, 2], {"global_batch_size": 3}, "is 3, but there are only 2 rollouts"),
+    ({}, [1, 2], {"global_batch_size": 3}, "is 3; it must be at least 1 and at most the number of rollouts, 2"),
     ({}, [1, 2], {"rollout_indices": [0]}, "has 1 entry for 2 samples"),
     ({}, [1], {"global_batch_size": 1, "rollout_indices": [0]}, "step 0: has 1 sample for 2 micro-batches on 2 ranks"),
 ])

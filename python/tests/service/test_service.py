@@ -152,7 +152,7 @@ def test_padded_batches_are_converted_both_ways_and_megatron_gets_its_batches(me
         assert "has no attention_mask" in results["no mask"] and "prompt tokens" in results["too wide"] and "'odd'" in results["odd"]
         assert results["shared"] and "attention_mask does not" in results["other mask"] and "gradient" in results["gradient"]
         assert results["mesh"] and results["shapes"] and len(results["counts"]) == 3 and min(results["counts"]) > 0
-        assert "no step yet" in results["no step"] and "were not consumed" in results["left"] and results["place"].startswith("MeshError")
+        assert "no step yet" in results["no step"] and "unconsumed" in results["left"] and results["place"].startswith("MeshError")
 
 
 @pytest.mark.parametrize("over", ["mpi", "torch"])
@@ -197,8 +197,8 @@ def test_rows_text_and_bytes_are_delivered_and_collected_with_their_samples(rank
         assert sum(found["samples"] for found in of_ranks) == 23 * ranks // places, mode
     for few, mixed, no_bytes, falling, ranges, not_split in (rank["refused"] for rank in results):
         assert "text for 1 sample, but the batch has 2" in few
-        assert "has a bytes where a str is expected" in mixed
-        assert "has a str where a bytes is expected" in no_bytes
+        assert "has the type bytes; it must be str" in mixed
+        assert "has the type str; it must be bytes" in no_bytes
         assert "start at 0 and never decrease" in falling
         assert "Pass one tensor per sample" in ranges
         assert not_split == "taken"  # two samples with 3 rows each
@@ -300,7 +300,7 @@ def test_a_cost_is_fitted_to_the_times_that_a_trainer_writes(tmp_path):
 
 
 def test_an_object_that_is_not_a_group_is_refused():
-    with pytest.raises(evenkeel.InputError, match="group: is a str"):
+    with pytest.raises(evenkeel.InputError, match="group: has the type str"):
         evenkeel.DataService("world", {})
 
 

@@ -23,8 +23,8 @@ def loader(tmp_path, samples=SAMPLES, collator=PaddingFree(), settings=None, **a
     [
         ({"gradient_accumulation_steps": 4}, "gradient_accumulation_steps: is 4, .* per_device_train_batch_size to 16"),
         ({"train_sampling_strategy": "group_by_length"}, "train_sampling_strategy: is 'group_by_length', but Evenkeel balances"),
-        ({"collator": DataCollatorForSeq2Seq(None)}, "data_collator: is a DataCollatorForSeq2Seq, and Evenkeel does not know"),
-        ({"samples": iter(SAMPLES), "max_steps": 2}, "train_dataset: is a list_iterator, which has no length"),
+        ({"collator": DataCollatorForSeq2Seq(None)}, "data_collator: has the type DataCollatorForSeq2Seq, and Evenkeel does not know"),
+        ({"samples": iter(SAMPLES), "max_steps": 2}, "train_dataset: has the type list_iterator, which has no length"),
         ({"samples": datasets.Dataset.from_list([{**one, "seq_lengths": [3]} for one in SAMPLES])}, "train_dataset: has packed rows"),
         ({"settings": {"max_tokens": 8}}, r"lengths\[1\]: is 9, above max_tokens, 8"),
         ({"settings": {"balance": {"cots": "tokens"}}}, "balance.cots: unknown key"),

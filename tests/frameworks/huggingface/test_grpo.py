@@ -57,15 +57,15 @@ def test_settings_that_micro_batches_cannot_support_are_refused_on_all_ranks(fou
     assert any("above the cap of 40" in cap for cap, *_ in texts)
     assert all("tokens" in cap or "another rank cannot cut" in cap for cap, *_ in texts)
     for _, quantile, coefficient in texts:
-        assert quantile.startswith("top_entropy_quantile: adds a statistic of the whole batch")
-        assert coefficient.startswith("entropy_coef: adds a statistic of the whole batch")
+        assert quantile.startswith("top_entropy_quantile: depends on a statistic of the whole batch")
+        assert coefficient.startswith("entropy_coef: depends on a statistic of the whole batch")
 
 
 def test_settings_that_the_trainer_decides_are_refused():
     from trl import GRPOTrainer
 
     for name, value in {"padded": False, "pad_to_multiple_of": 8, "balance": {"cost": "tokens"}}.items():
-        with pytest.raises(evenkeel.InputError, match=f"{name}: is not a setting of a GRPOTrainer"):
+        with pytest.raises(evenkeel.InputError, match=f"{name}: is not a setting of GRPOTrainer"):
             balanced(GRPOTrainer, max_tokens=96, **{name: value})
 
 

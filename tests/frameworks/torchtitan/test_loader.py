@@ -114,7 +114,7 @@ def test_a_state_of_other_samples_is_refused():
 @pytest.mark.parametrize(
     "tokens, error, text",
     [
-        ([1] * 70, evenkeel.LimitError, r"samples\[1\]: has 70 tokens, above the 65 of a row .* Raise training.seq_len to at least 69"),
+        ([1] * 70, evenkeel.LimitError, r"samples\[1\]: has 70 tokens; a row takes at most 65, .* Raise training.seq_len to at least 69"),
         ([1], evenkeel.InputError, r"samples\[1\]: has 1 token, but at least 2 are required to predict one"),
     ],
 )

@@ -71,5 +71,5 @@ def test_all_ranks_raise_if_one_cannot_cut_its_samples(found):
     texts = [rank["texts"].tolist() for rank in found["refused"]]
     assert "has 70 tokens" in texts[-1][0]
     if len(texts) == 2:
-        assert texts[0][0] == "dp_group: another rank cannot cut its samples into micro-batches. See the error of that rank"
+        assert texts[0][0] == "micro-batches: another rank cannot cut its samples into micro-batches. See the error of that rank"
         assert all("a rank has only 1 sample, but each rank needs 3 micro-batches" in rank[1] for rank in texts)

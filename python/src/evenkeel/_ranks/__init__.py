@@ -41,11 +41,11 @@ def ranks_of(group: Any) -> Ranks:
             return _ranks_of_python(TorchRanks.of(group))
         if group is distributed.GroupMember.NON_GROUP_MEMBER:
             _c.raise_error("input", "group", "does not include this process",
-                              "Create the service only in processes of the group")
+                              "Create services and watchdogs only in processes of the group")
     _c.raise_error(
         "input",
         "group",
-        f"is a {type(group).__name__}; it must be an mpi4py communicator or a torch.distributed process group",
+        f"has the type {type(group).__name__}; it must be an mpi4py communicator or a torch.distributed process group",
         "Pass MPI.COMM_WORLD, or torch.distributed.group.WORLD once it is initialized",
     )
 
@@ -57,13 +57,14 @@ def _ranks_of_mpi(mpi: Any, group: Any) -> Ranks:
             "mesh",
             "group",
             f"is an mpi4py communicator, but evenkeel found no MPI when it loaded its library ({lib.missing})",
-            "This wheel is for Open MPI; for another MPI, build the package from its sources",
+            "This wheel needs Open MPI where the dynamic loader finds it; for another MPI, build the package from its sources",
         )
     text, length = ctypes.create_string_buffer(8192), ctypes.c_int()
     load.MPI_Get_library_version(text, ctypes.byref(length))
     mine, theirs = _c.text(text.value).rstrip("\n"), mpi.Get_library_version().rstrip("\0\n")
     if mine.split(",")[0] != theirs.split(",")[0]:
-        _c.refuse("communicator", f"uses {theirs}, but this package was built with {mine}", "Build both with the same MPI")
+        _c.refuse("communicator", f"uses {theirs.splitlines()[0]}, but this package uses {mine.splitlines()[0]}",
+                  "Build both with the same MPI")
     handle = int.from_bytes(ctypes.string_at(mpi._addressof(group), mpi._sizeof(group)), sys.byteorder)
     return Ranks(_arrays.create(lib.evenkeel_ranks_of_mpi, handle), group, group.Get_rank(), group.Get_size())
 

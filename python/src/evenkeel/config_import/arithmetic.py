@@ -70,6 +70,11 @@ def _evaluate(node: ast.expr) -> Number:
     raise _NoNumber
 
 
+def is_known(name: str) -> bool:
+    """Returns whether resolve() supports this resolver, for suitable arguments."""
+    return name in _OPERATIONS or name in ("if", "ifelse", "eval")
+
+
 def resolve(name: str, arguments: list[Value]) -> Value | None:
     """Returns the value of ${name:arguments}, or None for any other resolver or for arguments that it does not accept."""
     try:

@@ -148,8 +148,8 @@ def _import(options: argparse.Namespace) -> int:
     if imported.missing and not options.allow_missing:
         print(import_table(imported, _width(sys.stderr)), file=sys.stderr)
         _print_error(
-            "nothing is written, since settings of memory, batches, the mesh or the loss are not found: "
-            f"{len(imported.missing)}; with --allow-missing, Evenkeel's defaults are used for them"
+            f"nothing is written: of the settings of memory, batches, the mesh and the loss, {len(imported.missing)} could not be "
+            "determined; with --allow-missing, Evenkeel's defaults are used instead"
         )
         return 1
     if options.output is None:

@@ -59,7 +59,7 @@ def _parse_entry(value: Value) -> _Entry:
         text = f"{key}: {one_line(option)}"
         options = _options_of(option)
     else:
-        refuse(value.place, 'an entry of defaults is a file or one "group: option"')
+        refuse(value.place, f'expected a file or one "group: option" in defaults, found {text[:60]}')
     words = set()
     for word in ("override", "optional"):
         if key.startswith(word + " "):
@@ -147,7 +147,10 @@ class _Composer:
             if change.place in self.used:
                 continue
             if change.names_group:
-                hint = f"To add it, write +{change.key}=..."
+                if change.kind == "+":
+                    file = f"{change.key.partition('@')[0]}/{one_line(change.value)}.yaml"
+                    refuse(change.place, f"the file {file} was not found", "Check the name, and hydra.searchpath if it is elsewhere")
+                hint = "" if change.kind == "~" else f"To add it, write +{change.key}=..."
                 refuse(change.place, f"no defaults list has the group {change.key}", hint)
             apply_override(self.made.root, change, self.made.lost)
         return self.made
@@ -239,16 +242,19 @@ class _Composer:
         if content.data is None:
             return
         if not isinstance(content.data, dict):
-            refuse(path, "expected a map of keys")
+            refuse(path, f"expected a map of keys, found {'a list' if isinstance(content.data, list) else one_line(content)[:60]}")
         self.visit(content, folder, where, depth + 1)
 
     def with_choices(self, option: str, place: str) -> str:
         """Replaces ${group} in an option by the option chosen for that group."""
 
         def choice(match: re.Match[str]) -> str:
+            if not match[0].endswith("}"):
+                refuse(place, f"{option} has a ${{ without a closing brace")
             chosen = self.choices.get(match[1])
-            if chosen is None or "${" in chosen or not match[0].endswith("}"):
-                refuse(place, f"the defaults list has no group {match[1]} to choose {option} by")
+            if chosen is None or "${" in chosen:
+                why = f"no defaults list has a group {match[1]}" if chosen is None else f"the option of that group is {chosen}"
+                refuse(place, f"cannot replace {match[0]} in {option}, because {why}")
             return chosen
 
         return re.sub(r"\$\{([^}]*)\}?", choice, option)

@@ -15,7 +15,7 @@ from evenkeel.config_import.report import Imported, report
 from evenkeel.config_import.stages import import_stages
 from evenkeel.config_import.tables import Table
 from evenkeel.config_import.text import settings_yaml
-from evenkeel.config_import.values import TOO_LARGE, ForeignKey, dotted, is_at_or_below, leaves, refuse
+from evenkeel.config_import.values import ForeignKey, dotted, is_at_or_below, leaves, refuse
 
 MOST_KEYS = 10_000
 SYSTEMS = {"mindspeed-rl": mindspeed_rl, "roll": roll, "verl": verl}
@@ -40,7 +40,7 @@ class Document:
         for key in leaves(whole) if whole.data else ():
             self.keys.append(key)
             if len(self.keys) > MOST_KEYS:
-                refuse(key.value.place, TOO_LARGE)
+                refuse(name, f"has more than {MOST_KEYS} keys, the limit for a configuration", "Check that it is the right file")
 
 
 def import_config(
@@ -102,7 +102,7 @@ def _recognize(document: Document, name: str) -> str:
         refuse(name, "is not recognized as a configuration of MindSpeed-RL, ROLL or verl", hint)
     best = [system for system, signs in count.items() if signs == most]
     if len(best) > 1:
-        refuse(name, "could be a configuration of several systems", hint)
+        refuse(name, f"could be a configuration of {' or '.join(best)}", hint)
     return best[0]
 
 

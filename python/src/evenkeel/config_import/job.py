@@ -52,7 +52,7 @@ def _import_vpp_of_layers(facts: Facts) -> None:
         return
     stages = facts.mesh_size("pp") * of_stage
     if layers % stages:
-        facts.refuse("vpp_layers", f"{counted(layers, 'layer')} cannot be divided evenly by pp times this")
+        facts.refuse("vpp_layers", f"times pp, {facts.mesh_size('pp')}, it must divide the number of layers, {layers}")
     facts.set("mesh.vpp", layers // stages, "vpp_layers layers", "layers / pp / this")
 
 
@@ -74,7 +74,7 @@ def _import_cp(facts: Facts, stated: list[str]) -> None:
     size = sizes[cp] or 1
     for other, there in sizes.items():
         if there is not None and there > 1 and there != size:
-            facts.refuse(other, "context parallelism has two sizes")
+            facts.refuse(other, f"must be 1 or {size}, the size of context parallelism in {facts.facts[cp].path}")
         facts.settle(other, "")
     if sizes[cp] is not None:
         facts.set("mesh.cp", size, cp)
@@ -129,7 +129,7 @@ def _import_rank_batches(facts: Facts) -> None:
     """Imports the batches of SFT and DPO, in which a step is one update."""
     samples = _samples_of_update(facts)
     if samples is not None and samples > LARGEST_COUNT:
-        facts.refuse("rank_batch", f"more samples per step than {LARGEST_COUNT}")
+        facts.refuse("rank_batch", f"makes a step of more than {LARGEST_COUNT} samples")
     facts.set("batch.global_batch", samples, _UPDATE, "times the DP ranks")
     facts.leave(_UPDATE, "batch.global_batch needs settings that this file does not have")
     facts.want("batch.global_batch", _UPDATE.split(), "the keys do not specify how large an update is")
@@ -140,7 +140,7 @@ def _import_prompts(facts: Facts) -> None:
     responses = facts.integer("responses") if facts.has("responses") else 1
     samples = None if prompts is None or responses is None else prompts * responses
     if samples is not None and samples > LARGEST_COUNT:
-        facts.refuse("prompts", f"more samples per step than {LARGEST_COUNT}")
+        facts.refuse("prompts", f"makes a step of more than {LARGEST_COUNT} samples")
     facts.set("batch.global_batch", samples, "prompts responses")
     facts.leave("responses", "the step's number of prompts is not in this file: set batch.global_batch")
     _import_mini_batches(facts, prompts, samples)
@@ -189,7 +189,7 @@ def import_preset(facts: Facts) -> None:
     """Selects the foreign system's own partitioning."""
     table = facts.table
     if facts.has_flexible_cp():
-        facts.refuse("dynamic_cp", "--preset needs a cp that is one number: import without it")
+        facts.refuse("dynamic_cp", "must be false with --preset, which requires the same cp for all micro-batches")
     facts.set_because("balance.preset", table.system, "--preset: its own partitions")
     if not table.balanced_by_default and "balance.algorithm" not in facts.settings:
         facts.set_because("balance.algorithm", "none", "--preset: it does not balance unless asked to")

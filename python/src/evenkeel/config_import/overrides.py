@@ -48,7 +48,7 @@ def _value_of(text: str, place: str) -> Value:
         value = _set_place(literal(text, place), place)
     elif text[:1] in ("'", '"'):
         if len(text) < 2 or text[-1] != text[0]:
-            refuse(place, "a quote is not closed")
+            refuse(place, f"the value begins with {text[0]} but does not end with it")
         value = Value(text[1:-1], quoted=True)
     elif _is_sweep(text):
         refuse(place, "gives several values", "Put a string with a comma in quotes")

@@ -16,7 +16,7 @@ from omegaconf.grammar_parser import parse as parse_by_grammar
 from omegaconf.grammar_visitor import GrammarVisitor
 
 from evenkeel.config_import import arithmetic
-from evenkeel.config_import.values import TOO_LARGE, Lost, Path, Value, dotted, refuse, starts_with
+from evenkeel.config_import.values import Lost, Path, Value, dotted, refuse, starts_with
 
 MOST_WORK = 200_000
 DEEPEST = 64
@@ -117,7 +117,7 @@ class References:
         """Follows the references in a value whose position in the configuration is `at`."""
         self.work += 1
         if self.work > MOST_WORK:
-            refuse(self.root.place, TOO_LARGE)
+            refuse(self.root.place, f"has more than {MOST_WORK} values, counting those that references lead to")
         if has_reference(value):
             return self.evaluate(value, at)
         if isinstance(value.data, dict):
@@ -131,7 +131,8 @@ class References:
         """Evaluates a text that contains references."""
         if at not in self.followed:
             if at in self.open or len(self.open) > DEEPEST:
-                result = Value(missing=f"refers to itself through {dotted(self.open[-1])}")
+                cycle = f"refers to itself through {dotted(self.open[-1])}"
+                result = Value(missing=cycle if at in self.open else "its references are nested too deeply")
             else:
                 self.open.append(at)
                 result = self.read(str(value.data), at)
@@ -206,7 +207,8 @@ class References:
             return self.select_or_default(arguments[:1], at)
         value = arithmetic.resolve(name, arguments)
         if value is None:
-            return Value(missing=f"needs the resolver {name}, which is not supported here")
+            why = " with arguments that cannot be computed here" if arithmetic.is_known(name) else ", which is not supported here"
+            return Value(missing=f"needs the resolver {name}{why}")
         value = replace(value)
         for argument in arguments:
             value.add_via(argument.via)

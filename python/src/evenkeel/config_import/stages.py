@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from evenkeel._text import counted
 from evenkeel.config_import.facts import LARGEST_COUNT, Facts, default_of_setting
 from evenkeel.config_import.tables import Stage
 
@@ -114,7 +115,7 @@ class _StageReader:
             return
         gpus = self.facts.mesh_size("cp")
         if of_gpu * gpus > LARGEST_COUNT:
-            self.facts.refuse(cap, f"too large, times {gpus} GPUs")
+            self.facts.refuse(cap, f"times {gpus} GPUs that share a sequence, it must be at most {LARGEST_COUNT}")
         note = f"for one GPU there, for the CP group here: multiplied by {gpus}" if gpus > 1 else ""
         self.settings["max_tokens"] = _Setting(of_gpu * gpus, cap, note)
 
@@ -131,8 +132,10 @@ class _StageReader:
             return
         of_model = self.facts.mesh_size("tp") * self.facts.mesh_size("cp") * self.facts.mesh_size("pp")
         ranks = nodes * gpus // of_model
-        if not 1 <= ranks <= over_all:
-            self.facts.refuse(size, "fewer than the DP ranks")
+        if ranks < 1:
+            self.facts.refuse("gpus", f"times {counted(nodes, 'node')}, it must be at least {of_model}, the product of tp, cp and pp")
+        if over_all < ranks:
+            self.facts.refuse(size, f"must be at least {ranks}, the number of DP ranks")
         self.settings["size"] = _Setting(over_all // ranks, size, "for all GPUs there, for one DP rank here")
 
     def want_the_rest(self) -> None:

@@ -15,7 +15,6 @@ from evenkeel.errors import ConfigError
 MOST_BYTES = 1 << 20
 MOST_VALUES = 100_000
 DEEPEST = 64
-TOO_LARGE = "the file is nested too deeply or too large to be a configuration"
 
 Path = Tuple[str, ...]  # the keys that lead to a value; the keys of a list's entries are "0", "1", ...
 Data = Union[None, str, List["Value"], Dict[str, "Value"]]
@@ -136,7 +135,8 @@ class _Reader:
             is_word = isinstance(key, yaml.ScalarNode)
             where = f"{path}.{key.value}" if path and is_word else str(key.value) if is_word else "?"
             if not is_word:
-                refuse(f"{self.place(key)}: {where}", "expected a word as the key")
+                found = "a list" if isinstance(key, yaml.SequenceNode) else "a map"
+                refuse(self.place(key) + (f": {path}" if path else ""), f"expected a word as the key, found {found}")
             value = self.read(below, where, depth + 1)
             value.place = self.place(key)
             if key.value == "<<" and key.style is None:
@@ -170,7 +170,7 @@ def read_yaml(text: str, name: str) -> Value:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         return Value(place=name) if node is None else _Reader(name).read(node)
     except RecursionError:
-        refuse(name, TOO_LARGE)
+        refuse(name, "is nested too deeply to be a configuration", "Check that it is the right file")
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
@@ -198,7 +198,7 @@ def merge_at(root: Value, path: Path, value: Value) -> None:
         if at.data is None:
             at.data = {}
         if not isinstance(at.data, dict):
-            refuse(value.place, f"{dotted(path)}: {part} is below no section")
+            refuse(value.place, f"cannot set {dotted(path)}, because {dotted(path[:depth])} is not a section")
         if depth + 1 == len(path):
             at.data[part] = merge(at.data[part], value) if part in at.data else value
             return

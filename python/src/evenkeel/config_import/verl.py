@@ -149,7 +149,8 @@ def _why_no_critic(facts: Facts) -> str:
     """verl runs the critic if configured to, and by default for GAE."""
     enable, advantages = facts.flag("critic"), facts.word("advantages")
     is_off = not enable if enable is not None else advantages not in (None, "gae")
-    return "advantages are not GAE: the critic does not run" if is_off and not facts.is_lost("critic") else ""
+    why = "critic.enable is false" if enable is not None else "advantages are not GAE"
+    return f"{why}: the critic does not run" if is_off and not facts.is_lost("critic") else ""
 
 
 def _rl() -> Table:

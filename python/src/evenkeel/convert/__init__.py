@@ -60,7 +60,7 @@ def to_jsonl(
     """
     target = pathlib.Path(path)
     if target.exists() and not overwrite:
-        _c.raise_error("io", str(target), "exists", "Choose another name, or pass overwrite")
+        _c.raise_error("io", str(target), "exists", "Choose another name, or pass overwrite (--overwrite)")
     made = Rows(mask=mask, uid=uid, messages=messages, tokenizer=tokenizer, drop=set(drop), as_is=set(as_is), at=at)
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:

@@ -57,13 +57,13 @@ def _convert_tensors(names: Sequence[str], target: str, given: Mapping[str, Any]
         raise ConfigError(f"{target}: can hold only one array. Write .npz, which can hold several")
     for name in names:
         if not name.endswith(ENDINGS):
-            raise ConfigError(f"{name}: does not end in {', '.join(ENDINGS)}, but {target} holds tensors. Write .jsonl, which "
-                              "evenkeel convert turns into .safetensors")
+            raise ConfigError(f"{name}: does not end in .npz, .npy or .safetensors, but {target} holds tensors. For rows, write .jsonl, "
+                              "which evenkeel convert turns into .safetensors")
     for option in ("mask", "tokenizer", "drop", "as_is", "at"):
         if given[option]:
             raise ConfigError(f"--{option.replace('_', '-')}: applies only to rows of datasets, but {target} holds tensors")
     count = convert_tensors(names, pathlib.Path(target), overwrite=given["overwrite"])
-    print(f"{target}: {count:,} tensors")
+    print(f"{target}: {count:,} tensor{'s' * (count != 1)}")
     return 0
 
 
@@ -76,7 +76,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if pathlib.Path(target).suffix in ENDINGS:
             return _convert_tensors(names, target, given)
         if given["tokenizer"] is not None:
-            from transformers import AutoTokenizer
+            try:
+                from transformers import AutoTokenizer
+            except ImportError as error:
+                raise ImportError(f"--tokenizer: needs transformers, which cannot be imported ({error}). Install it: pip install "
+                                  "transformers") from error
 
             given["tokenizer"] = AutoTokenizer.from_pretrained(given["tokenizer"])
         for option in ("drop", "as_is"):
@@ -89,11 +93,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (Error, ImportError) as error:
         print(f"evenkeel.convert: error: {error}", file=sys.stderr)
         return 1
-    print(f"{target}: {summary.samples:,} samples, {summary.tokens:,} tokens")
+    print(f"{target}: {summary.samples:,} sample{'s' * (summary.samples != 1)}, {summary.tokens:,} token{'s' * (summary.tokens != 1)}")
     if summary.without_response:
-        print(f"evenkeel.convert: {summary.without_response:,} samples have no token with loss", file=sys.stderr)
+        print(f"evenkeel.convert: samples without any token with loss: {summary.without_response:,}", file=sys.stderr)
     if summary.read_as:
-        print(f"evenkeel.convert: to read all columns: fields: {json.dumps(summary.read_as)}", file=sys.stderr)
+        print(f"evenkeel.convert: to read all columns, a job must set fields: {json.dumps(summary.read_as)}", file=sys.stderr)
     return 0
 
 

@@ -98,8 +98,9 @@ class Rows:
                 line[name] = self._tokens(name, columns.pop(name))
             return None
         if "input_ids" not in columns:
-            self._refuse("input_ids", f"does not exist; the columns are {', '.join(sorted(columns)) or 'no others'}",
-                         "Give rows prompt_ids and response_ids, input_ids, or a chat")
+            others = f"the columns are {', '.join(sorted(columns))}" if columns else "there are no other columns"
+            self._refuse("input_ids", f"does not exist; {others}",
+                         "Give rows prompt_ids and response_ids, input_ids, or a chat in the column that messages (--messages) names")
         tokens = self._tokens("input_ids", columns.pop("input_ids"))
         kept = None
         if "attention_mask" in columns:
@@ -147,10 +148,11 @@ class Rows:
     def _only_mask(self, columns: dict[str, Any]) -> str:
         there = [name for name in MASKS if name in columns]
         if len(there) > 1:
-            self._refuse(" and ".join(there), "could each specify which tokens carry loss", "Choose by mask, and drop the others")
+            self._refuse("", f"has {' and '.join(there)}, which could each specify which tokens carry loss",
+                         "Choose one with mask (--mask), and drop the others")
         if not there and "labels" not in columns:
-            self._refuse("mask", "is not given, and no column specifies which tokens carry loss",
-                         "Pass mask: a column as long as input_ids; or all, where every token does, as in pretraining")
+            self._refuse("", "mask is not given, and no column specifies which tokens carry loss",
+                         "Pass mask (--mask): a column as long as input_ids; or all, if every token carries loss, as in pretraining")
         return there[0] if there else "labels"
 
     def _template_arguments(self, columns: dict[str, Any]) -> dict[str, Any]:
@@ -182,8 +184,8 @@ class Rows:
                 continue
             begin, end = self._tokens_of_message(chat, number, tokens, arguments)
             if trained and not any(mask[begin:end]):
-                self._refuse(self._messages, f"says that message {number} ({message.get('role')}) carries loss, which the chat "
-                             "template does not mark", "Remove the flag, or write input_ids and a mask instead")
+                self._refuse(self._messages, f"says that message {number} ({message.get('role')}) carries loss, but the chat template "
+                             "does not mark its tokens", "Remove the flag, or write input_ids and a mask instead")
             if not trained:
                 mask[begin:end] = [0] * (end - begin)
         return {"input_ids": tokens, "assistant_masks": mask}
@@ -241,9 +243,9 @@ class Rows:
         elif at is None and len(plain) not in (tokens, responses):
             self._refuse(name, f"has {counted(len(plain), 'value')}; the sample has {counted(tokens, 'token')}, {responses} of them in "
                          "the response",
-                         "Drop it, or pass it as_is and declare in the job's fields how to read it")
+                         "Drop it, or name it in as_is (--as-is), and declare in the job's fields how to read it")
         if any(isinstance(each, str) for each in plain):
-            self._refuse(name, "is a list of strings; a sample can have only one string", "Drop it, or carry it as_is")
+            self._refuse(name, "is a list of strings; a sample can have only one string", "Drop it, or name it in as_is (--as-is)")
         return self._response_values(name, plain, at, moves, prompt, responses)
 
     def _response_values(self, name: str, values: list[Any], at: str | None, moves: bool, prompt: int, responses: int) -> list[Any]:
@@ -252,7 +254,8 @@ class Rows:
         is_of_tokens = len(values) == prompt + responses and prompt > 0
         if at is None and is_of_tokens and name in WITHOUT_LOSS:
             self._refuse(name, "has a value for each token, but it is not specified whether a token's value is at the token or at the row "
-                         "that predicts it", f"Pass at={{'{name}': 'token'}} (Hugging Face) or 'next' (shifted, as in Megatron-LM)")
+                         "that predicts it",
+                         f"Pass at={{'{name}': 'token'}} or --at {name}=token (Hugging Face), or next (shifted, as in Megatron-LM)")
         if at is None and moves and name not in OF_INPUTS and (is_of_tokens or self.summary.mask == "all"):
             at = "token"
         if at is None:
@@ -264,8 +267,8 @@ class Rows:
         except InputError as error:
             self._refuse(name, error.message, error.hint)
 
-    def _plain(self, name: str, value: Any) -> Any:
-        """Converts a value to JSON."""
+    def _plain(self, name: str, value: Any, verb: str = "is") -> Any:
+        """Converts a value to JSON. ``verb`` is for errors: "is" a value, or its list "contains" it."""
         if hasattr(value, "tolist"):
             value = value.tolist()
         if isinstance(value, str) and not _is_utf8(value):
@@ -279,14 +282,18 @@ class Rows:
                 self._refuse(name, f"holds {value}, which JSON cannot represent", "Write a finite number, or drop it")
             return value
         if isinstance(value, (list, tuple)):
-            return [self._plain(name, each) for each in value]
-        what = "is None, or contains None" if value is None else f"is a {type(value).__name__}, which is not a supported type of field"
-        self._refuse(name, what, "Drop it")
+            return [self._plain(name, each, "contains") for each in value]
+        what = "None" if value is None else f"a {type(value).__name__}, which is not a supported type of field"
+        self._refuse(name, f"{verb} {what}", "Replace it, or drop the column")
 
     def _integers(self, name: str, value: Any, size: int | None = None) -> list[int]:
         plain = self._plain(name, value)
-        if not isinstance(plain, list) or not all(isinstance(each, int) for each in plain):
-            self._refuse(name, "is not a list of whole numbers")
+        if not isinstance(plain, list):
+            self._refuse(name, f"has the type {type(plain).__name__}; it must be a list of integers")
+        wrong = next((i for i, each in enumerate(plain) if not isinstance(each, int)), None)
+        if wrong is not None:
+            shown = "a list" if isinstance(plain[wrong], list) else repr(plain[wrong])
+            self._refuse(name, f"has {shown} at position {wrong}; each entry must be an integer")
         if size is not None and len(plain) != size:
             self._refuse(name, f"has {counted(len(plain), 'value')} for {counted(size, 'token')}")
         return [int(each) for each in plain]

@@ -28,7 +28,7 @@ def rows_of(source: Any) -> Iterator[Any]:
     elif isinstance(source, Iterable):
         yield from source
     else:
-        raise TypeError(f"a dataset is rows, columns or names of files, not a {type(source).__name__}")
+        raise TypeError(f"a dataset is rows, columns or names of files, but this one has the type {type(source).__name__}")
 
 
 def _rows_of_columns(columns: Mapping[Any, Any]) -> Iterator[Any]:
@@ -59,7 +59,7 @@ def _rows_of_file(name: str) -> Iterator[Any]:
     kind = pathlib.Path(name).suffix
     if kind not in (".parquet", ".arrow", ".feather", ".ipc"):
         _c.raise_error("input", name, "is not a .parquet, .arrow, .feather, .ipc, .jsonl or .jsonl.gz file",
-                          "evenkeel convert reads safetensors; NumPy files become safetensors first: "
+                          "For tensors, use evenkeel convert, which reads safetensors; NumPy files become safetensors first: "
                           "python3 -m evenkeel.convert INPUT.npz OUTPUT.safetensors")
     try:
         import pyarrow

@@ -43,7 +43,7 @@ class Tensors:
 
     def add(self, where: str, name: str, read: Any) -> None:
         if name in self._open:
-            _refuse(where, f"has a tensor {name!r}, which another file also has", "Rename one of them")
+            _refuse(where, f"has a tensor {name!r}, but another tensor already has this name", "Rename one of them")
         self._open[name] = read
 
     def add_array(self, where: str, name: str, array: NDArray[Any]) -> None:
@@ -58,7 +58,8 @@ class Tensors:
         elif array.dtype.newbyteorder("<") in _NAMES:
             self.add(where, name, lambda: np.asarray(array))
         else:
-            _refuse(where, f"has an array {name!r} of {array.dtype}, which safetensors cannot store", "Convert it to a dtype of numbers")
+            _refuse(where, f"has an array {name!r} of {array.dtype}, which safetensors cannot store",
+                    "Convert it to a supported dtype, such as float32 or int64")
 
 
 def _read_npz(path: str, tensors: Tensors) -> None:
@@ -101,11 +102,18 @@ def read_tensors(paths: Sequence[str]) -> Tensors:
     readers = {".npz": _read_npz, ".npy": _read_npy, ".safetensors": _read_safetensors}
     tensors = Tensors()
     for path in paths:
+        suffix = pathlib.Path(path).suffix
+        if suffix not in readers:
+            _refuse(path, "does not end in .npz, .npy or .safetensors")
         try:
-            readers[pathlib.Path(path).suffix](path, tensors)
+            readers[suffix](path, tensors)
         except OSError as error:
             _c.raise_error("io", path, f"cannot be read: {error.strerror or error}")
-        except (ValueError, KeyError, TypeError, struct.error, EOFError) as error:
+        except KeyError as error:
+            _refuse(path, f"is damaged: a tensor has no {error.args[0]}", "Write the file again")
+        except (ValueError, TypeError, struct.error, EOFError) as error:
+            if "Object arrays" in str(error):
+                _refuse(path, "has an array of Python objects, which is not supported", "Convert it to a dtype such as float32 or int64")
             _refuse(path, f"is damaged: {error}", "Write the file again")
         except Exception as error:
             if type(error).__module__ != "zipfile":
@@ -139,7 +147,7 @@ def convert_tensors(paths: Sequence[str], target: pathlib.Path, *, overwrite: bo
     """Writes the tensors of all files to one .safetensors or .npz file, which appears complete or not at all. Returns
     the number of tensors."""
     if target.exists() and not overwrite:
-        _c.raise_error("io", str(target), "exists", "Choose another name, or pass overwrite")
+        _c.raise_error("io", str(target), "exists", "Choose another name, or pass overwrite (--overwrite)")
     tensors = read_tensors(paths)
     write = _write_npz if target.suffix == ".npz" else _write_safetensors
     part = target.with_name(f"{target.name}.{os.getpid()}.part")

@@ -61,7 +61,7 @@ def _cut_at(size: int | None, parts: list[Any]) -> list[list[Any]]:
     """Returns the micro-batches of each mini-batch of ``size`` samples."""
     num_samples = parts[-1][0][1] if parts else 0
     if size is None or size < 1 or num_samples % size != 0:
-        _shared.refuse("mini_batch_size", f"is {size}, which does not divide the {counted(num_samples, 'sample')}")
+        _shared.refuse("mini_batch_size", f"is {size}; it must be at least 1 and divide the number of samples, {num_samples}")
     groups: list[list[Any]] = [[] for _ in range(num_samples // size)]
     for (begin, end), length in parts:
         while begin < end:

@@ -76,6 +76,8 @@ def longest_processing_time(seqlen_list: Numbers, k_partitions: int, equal_size:
 
 def _partition(algorithm: int, seqlen_list: Numbers, k_partitions: int, equal_size: bool, checked: bool) -> Lists:
     costs, k = whole_numbers(seqlen_list, "seqlen_list"), _c.int64(k_partitions)
+    if k < 1:
+        _c.raise_error("input", "k_partitions", f"is {k}; it must be at least 1")
     if checked and len(costs) < k:
         _c.raise_error("input", "k_partitions", f"is {k}, but {there_are(len(costs), 'value', only=True)}, so some groups would be empty")
     if equal_size and k >= 1 and len(costs) % k != 0:
@@ -88,6 +90,8 @@ def _partition(algorithm: int, seqlen_list: Numbers, k_partitions: int, equal_si
 
 def longest_processing_time_with_cap(seqlen_list: Numbers, k_partitions: int, max_token_len: int) -> Lists:
     costs, k, groups = whole_numbers(seqlen_list, "seqlen_list"), _c.int64(k_partitions), ctypes.c_int64()
+    if k < 1:
+        _c.raise_error("input", "k_partitions", f"is {k}; it must be at least 1")
     items, offsets = np.empty_like(costs), np.empty(max(k, 0) + len(costs) + 1, np.int64)
     lib.evenkeel_partition_with_cap(_c.address(costs), len(costs), k, _c.int64(max_token_len), _c.address(items),
                                     _c.address(offsets), ctypes.byref(groups))
@@ -96,6 +100,8 @@ def longest_processing_time_with_cap(seqlen_list: Numbers, k_partitions: int, ma
 
 def balanced_bin_packing(seqlen_list: Numbers, max_capacity: int) -> Lists:
     sizes = whole_numbers(seqlen_list, "seqlen_list")
+    if _c.int64(max_capacity) < 1:
+        _c.raise_error("input", "max_capacity", f"is {max_capacity}; it must be at least 1")
     return lists_of(*compute_bins(c.EVENKEEL_BALANCED_BINS, sizes, None, _c.int64(max_capacity), UNLIMITED))
 
 

@@ -167,7 +167,8 @@ def postprocess_packed_seqs(
     lengths = seqlens_in_batch.tolist()
     starts = cu_seqlens_padded.tolist()[:-1]
     if len(starts) != len(lengths):
-        _shared.refuse("cu_seqlens_padded", f"has {counted(len(starts) + 1, 'entry', 'entries')} for {counted(len(lengths), 'sequence')}")
+        _shared.refuse("cu_seqlens_padded", f"has {counted(len(cu_seqlens_padded), 'entry', 'entries')} for "
+                       f"{counted(len(lengths), 'sequence')}; it must have {len(lengths) + 1}")
     kept = _kept_rows(lengths, starts, prompt_length, strict_reference)
     for i, (start, (begin, end)) in enumerate(zip(starts, kept)):
         if end - begin > seq_len:
@@ -294,15 +295,16 @@ def _cp_of(config: Any) -> _native.MindSpeedCp:
                                getattr(config, "ulysses_degree_in_cp", None) or 1, _cuts_each_sequence(config))
 
 
-def _parallel_state() -> Any:
+def _parallel_state(argument: str) -> Any:
+    """Returns MindSpeed-RL's parallel state, which provides the default of this argument."""
     compute = sys.modules.get("mindspeed_rl.utils.compute")
     if compute is None:
-        _shared.refuse("context parallelism", "is used, but this rank's position is not known", "Pass cp_rank and cp_group")
+        _shared.refuse(argument, "was not passed, and MindSpeed-RL, which would provide it, is not imported", f"Pass {argument}")
     return compute.get_parallel_state()
 
 
 def _cp_rank() -> int:
-    return int(_parallel_state().get_context_parallel_rank())
+    return int(_parallel_state("cp_rank").get_context_parallel_rank())
 
 
 def get_output_allgather_cp_with_pack(
@@ -357,7 +359,7 @@ get_tensor_allgather_cp_without_pack = get_output_allgather_cp_without_pack
 
 
 def _group(cp_group: Any) -> Any:
-    return cp_group if cp_group is not None else _parallel_state().get_context_parallel_group()
+    return cp_group if cp_group is not None else _parallel_state("cp_group").get_context_parallel_group()
 
 
 def _gather(output: torch.Tensor, cp_size: int, cp_group: Any) -> torch.Tensor:

@@ -40,7 +40,7 @@ class Packer:
         **sections: Any,
     ):
         if collect_metrics:
-            refuse("collect_metrics", "is True, but this packer does not collect metrics", "Use plan.balance of evenkeel.plan instead")
+            refuse("collect_metrics", "is True, but this packer does not collect metrics", "Use the quality of evenkeel.plan's result instead")
         self._ranks = bin_count_multiple or 1
         self._sections = sections
         self._micro_batch = {

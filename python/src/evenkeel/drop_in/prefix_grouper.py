@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from evenkeel._text import counted, there_are
+from evenkeel._text import counted
 from evenkeel.drop_in import _native, _shared
 
 __all__ = ["GroupInfo", "Info", "PrefixGrouper", "PrefixGrouperForPackedSequence"]
@@ -113,7 +113,7 @@ class PrefixGrouper:
         groups = prefix_mask.shape[0]
         sizes = [group_sizes] * groups if isinstance(group_sizes, int) else [int(size) for size in group_sizes]
         if len(sizes) != groups or sum(sizes) != suffix_mask.shape[0] or min(sizes, default=0) < 0:
-            _shared.refuse("group_sizes", f"is {group_sizes}, but {there_are(groups, 'prefix', 'prefixes')} and "
+            _shared.refuse("group_sizes", f"is {group_sizes}; the sizes of {counted(groups, 'group')} must be at least 0 and add up to "
                            f"{counted(suffix_mask.shape[0], 'suffix', 'suffixes')}")
         suffixes = iter(_lengths_of(suffix_mask).tolist())
         group_info = [[prefix, *(next(suffixes) for _ in range(size))]
@@ -137,7 +137,9 @@ class PrefixGrouper:
         else:
             _require_mask(padding_mode, "padding_mode")
             target = padding_mode.to(lengths.device) != 0
-            if target.shape[0] != x_mask.shape[0] or not torch.equal(target.sum(1), lengths):
+            if target.shape[0] != x_mask.shape[0]:
+                _shared.refuse("padding_mode", f"has {counted(target.shape[0], 'row')}, but x_mask has {x_mask.shape[0]}")
+            if not torch.equal(target.sum(1), lengths):
                 _shared.refuse("padding_mode", "has a row with a different number of tokens than x_mask")
         rows = _shared.move_rows(x.flatten(0, 1), _flat(x_mask), _flat(target), target.numel())
         return rows.reshape(*target.shape, *x.shape[2:])
@@ -481,8 +483,8 @@ def _mask_of(places: Any, device: Any) -> torch.Tensor:
 
 def _require_mask(mask: Any, name: str) -> None:
     if not isinstance(mask, torch.Tensor) or mask.dim() != 2:
-        shape = f"has the shape {tuple(mask.shape)}" if isinstance(mask, torch.Tensor) else f"is a {type(mask).__name__}"
-        _shared.refuse(name, f"{shape}; it must have two dimensions")
+        what = f"has the shape {tuple(mask.shape)}" if isinstance(mask, torch.Tensor) else f"has the type {type(mask).__name__}"
+        _shared.refuse(name, f"{what}; it must be a tensor of two dimensions")
     _shared.require_flags(mask, name)
 
 

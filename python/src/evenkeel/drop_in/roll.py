@@ -84,7 +84,7 @@ def batch_balance(
         if planned == 0 or run % dp_size != 0:
             _shared.refuse("batch", f"{counted(len(lengths), 'sample')} cannot be distributed to {counted(dp_size, 'rank')}, {run} at a time",
                            "Choose a minibatch_size that is divisible by dp_size and at most the number of samples" if keep_minibatch
-                           else "Pass a number of samples that is divisible by dp_size")
+                           else "Pass at least one sample, and a number that is divisible by dp_size")
     partitions = _native.roll_batch_balance(lengths[:planned], dp_size, minibatch_size if keep_minibatch else None)
     _shared.reorder(batch, [sample for partition in partitions for sample in partition])
     return log_seqlen_unbalance(lengths, partitions, logging_prefix, strict_reference=strict_reference)
@@ -131,7 +131,7 @@ def dynamic_batching_shard(
         _require_one_split(lengths, multiple, settings)
     elif max_tokens_per_microbatch < sequence_length_round:
         _c.raise_error("limit", "max_tokens_per_microbatch",
-                          f"is {max_tokens_per_microbatch}, less than one sample of {counted(sequence_length_round, 'token')}")
+                          f"is {max_tokens_per_microbatch}; it must be at least sequence_length_round, {sequence_length_round}")
     shards, positions, padded_lengths, padded_tokens = _native.padded_batches(lengths, *settings, multiple)
 
     batch = _shared.select(origin_batch, [sample for shard in shards for sample in shard])
@@ -159,7 +159,7 @@ def _require_one_split(lengths: list[int], multiple: int, settings: tuple[int, i
     splittable = sum(end - begin > 1 for begin, end in positions)
     if max(count, multiple) > num_samples // dp_size or count - len(positions) > splittable:
         _shared.refuse("pipeline_model_parallel_size",
-                       f"{counted(len(positions), 'micro-batch', 'micro-batches')} cannot be made a multiple of {multiple}")
+                       f"the number of micro-batches, {len(positions)}, cannot be raised to a multiple of {multiple}")
 
 
 # Sequence packing: which samples are packed together

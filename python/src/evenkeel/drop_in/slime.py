@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evenkeel._c import refuse
-from evenkeel._text import counted, there_are
+from evenkeel._text import counted
 from evenkeel.drop_in._schedules import plan_without_empty
 
 __all__ = ["build_dp_schedule"]
@@ -105,7 +105,7 @@ def _rollouts_of(rollout_indices: Sequence[int], num_samples: int) -> list[list[
 
 def _sizes_of_steps(args: Any, rollouts: list[list[int]], global_batch_size: int, dp: int) -> list[int]:
     if not 1 <= global_batch_size <= len(rollouts):
-        refuse("global_batch_size", f"is {global_batch_size}, but {there_are(len(rollouts), 'rollout', only=True)}, too few for a step")
+        refuse("global_batch_size", f"is {global_batch_size}; it must be at least 1 and at most the number of rollouts, {len(rollouts)}")
     whole, rest = divmod(len(rollouts), global_batch_size)
     is_step = getattr(args, "allow_partial_train_step", False) and rest > 0 and sum(map(len, rollouts[-rest:])) >= dp
     return [global_batch_size] * whole + [rest] * is_step

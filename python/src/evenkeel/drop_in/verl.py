@@ -53,8 +53,12 @@ def roundup_divisible(a: int, b: int) -> int:
 
 def balanced_chunk_range(num_items: int, num_chunks: int, chunk_idx: int) -> tuple[int, int]:
     """Returns the items [begin, end) of one of `num_chunks` chunks of `num_items` items; the first chunks may be one longer."""
-    if num_items < 0 or num_chunks < 1 or not 0 <= chunk_idx < num_chunks:
-        _shared.refuse("chunk_idx", f"{chunk_idx} is not a chunk of {counted(num_items, 'item')} in {counted(num_chunks, 'chunk')}")
+    if num_items < 0:
+        _shared.refuse("num_items", f"is {num_items}; it must be at least 0")
+    if num_chunks < 1:
+        _shared.refuse("num_chunks", f"is {num_chunks}; it must be at least 1")
+    if not 0 <= chunk_idx < num_chunks:
+        _shared.refuse("chunk_idx", f"is {chunk_idx}; it must be from 0 to {num_chunks - 1}")
     size, longer = divmod(num_items, num_chunks)
     begin = chunk_idx * size + min(chunk_idx, longer)
     return begin, begin + size + (chunk_idx < longer)
@@ -89,7 +93,8 @@ def greedy_partition(seqlen_list: Sequence[int], k_partitions: int, equal_size: 
     if k_partitions < 1:
         _shared.refuse("k_partitions", f"is {k_partitions}; it must be at least 1")
     if equal_size and len(seqlen_list) % k_partitions != 0:
-        _shared.refuse("equal_size", f"{counted(len(seqlen_list), 'value')} cannot be divided into {counted(k_partitions, 'group')}")
+        _shared.refuse("equal_size", f"{counted(len(seqlen_list), 'value')} cannot be divided into "
+                       f"{counted(k_partitions, 'group')} of equal size")
     partitions: list[list[int]] = [[] for _ in range(k_partitions)]
     lightest = [(0, 0, group) for group in range(k_partitions)]  # (number of values if equal_size, sum, group)
     for item, length in enumerate(seqlen_list):
@@ -186,8 +191,10 @@ def rearrange_micro_batches(
         return _GroupedMicroBatches(lengths, force_group_size, *settings)
 
     partitions = _shared.plan_together(planner, dp_group, together=together, strict=strict_reference)
-    if strict_reference and len(partitions) > num_samples // force_group_size:
-        _shared.refuse("batch", f"has {counted(num_samples, 'sample')} for {counted(len(partitions), 'micro-batch', 'micro-batches')}")
+    available = num_samples // force_group_size
+    if strict_reference and len(partitions) > available:
+        kind = "sample" if force_group_size == 1 else "group"
+        _shared.refuse("batch", f"has {counted(available, kind)} for {counted(len(partitions), 'micro-batch', 'micro-batches')}")
     return _shared.split(batch, partitions), partitions
 
 
@@ -339,7 +346,7 @@ def build_pg_from_micro_batch(
     uids = [_plain(uid) for uid in uids]
     if not len(uids) == prompts.shape[0] == responses.shape[0]:
         _shared.refuse("micro_batch", f"has {counted(prompts.shape[0], 'prompt')}, {counted(responses.shape[0], 'response')} and "
-                       f"{counted(len(uids), 'uid')}")
+                       f"{counted(len(uids), 'uid')}; the three numbers must be equal")
     sizes = [len(list(same)) for _, same in itertools.groupby(uids)]
     first = torch.tensor([0, *itertools.accumulate(sizes)][:-1], dtype=torch.long, device=prompts.device)
     prefixes = prompts.index_select(0, first)

@@ -72,7 +72,7 @@ class RowRoute(NamedTuple):
         torch.distributed (None: all ranks), whose ranks are the members in order; local for one member. Gradients take the
         reverse route, and are added if a row was sent to several positions."""
         if rows.shape[0] != self.num_rows_before:
-            _c.raise_error("input", "rows", f"has {counted(rows.shape[0], 'row')}, but the route has {self.num_rows_before}")
+            _c.raise_error("input", "rows", f"has {counted(rows.shape[0], 'row')}, but the route is for {self.num_rows_before}")
         from evenkeel.routes.moving import Moving  # requires torch
 
         return Moving.apply(rows, self.to(rows.device), group)
@@ -156,7 +156,7 @@ def halo_route(
 
 def _struct_of(layout: PackedLayout | PackedTreeLayout) -> Any:
     if not isinstance(layout, (PackedLayout, PackedTreeLayout)):
-        raise TypeError("layout is neither a PackedLayout nor a PackedTreeLayout")
+        raise TypeError(f"layout must be a PackedLayout or a PackedTreeLayout, not {type(layout).__name__}")
     return layout._struct
 
 

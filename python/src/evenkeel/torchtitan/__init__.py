@@ -163,8 +163,8 @@ class BalancedDataLoader(BaseDataLoader):
                 refuse(where, f"has {counted(tokens, 'token')}, but at least 2 are required to predict one",
                        "Leave the sample out of the data set")
             raise_error(
-                "limit", where, f"has {counted(tokens, 'token')}, above the {self.seq_len + 1} of a row and the token it predicts last",
+                "limit", where, f"has {counted(tokens, 'token')}; a row takes at most {self.seq_len + 1}, of which the last is only predicted",
                 f"Raise training.seq_len to at least {self.lengths.max()}, or truncate or leave out the sample",
             )
         if len(self.lengths) == 0:
-            refuse("samples", "has no sample", "Return a data set with samples")
+            refuse("samples", "returned an empty data set", "Return a data set with samples")
