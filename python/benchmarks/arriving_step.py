@@ -92,7 +92,7 @@ def show(name, took):
           f"| {ordered[-1] * 1e3:.1f} |")
 
 
-def started(*command):
+def start_process(*command):
     """Starts a process that is not a rank, with lines to read and to write."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMIX_"))}
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
@@ -104,12 +104,12 @@ def main():
     ranks, folder, url, producer = MPI.COMM_WORLD, None, None, None
     if ranks.rank == 0:
         folder = tempfile.TemporaryDirectory()
-        buffer = started(PROGRAM, "buffer", "--store", "memory", "--listen", "127.0.0.1:0", "--group-size", "1")
+        buffer = start_process(PROGRAM, "buffer", "--store", "memory", "--listen", "127.0.0.1:0", "--group-size", "1")
         url = next(line.split()[-1] for line in buffer.stdout if line.startswith("Listening"))
     url, name = ranks.bcast((url, folder and folder.name))
     file = from_file(ranks, name)
     if ranks.rank == 0:
-        producer = started(sys.executable, __file__, PROGRAM, str(STEPS), str(SAMPLES), str(TOKENS), url)
+        producer = start_process(sys.executable, __file__, PROGRAM, str(STEPS), str(SAMPLES), str(TOKENS), url)
     stream = from_stream(ranks, url, producer)
     if producer:
         producer.wait()

@@ -30,7 +30,7 @@ def lengths_up_to(most, samples):
     return [drawn.randint(1, most) for _ in range(samples)]
 
 
-def measured(calls, own, plain):
+def measure(calls, own, plain):
     """Returns median seconds of a call of both, alternating, and the results of each."""
     seconds = {own: [], plain: []}
     results = {}
@@ -49,7 +49,7 @@ def report(what, own, plain):
 
 def karmarkar_karp(arguments):
     lengths = lengths_up_to(8192, 8192)
-    own, plain, partitions, expected = measured(
+    own, plain, partitions, expected = measure(
         arguments.calls, lambda: verl.karmarkar_karp(lengths, 256, False), lambda: plain_karmarkar_karp(lengths, 256))
     assert partitions == expected
     report("`karmarkar_karp`, 8192 lengths into 256 groups, lists in and out", own, plain)
@@ -59,7 +59,7 @@ def rearrange_micro_batches(arguments, columns, mask_dtype, strict=False, max_to
     lengths = torch.tensor(lengths_up_to(8192, 512))
     batch = {f"column {i}": torch.randint(0, 1000, (512, 8192)) for i in range(columns - 1)}
     batch["attention_mask"] = (torch.arange(8192) < lengths[:, None]).to(mask_dtype)
-    own, plain, (micro_batches, partitions), (expected, parts) = measured(
+    own, plain, (micro_batches, partitions), (expected, parts) = measure(
         arguments.calls, lambda: verl.rearrange_micro_batches(batch, max_token_len, strict_reference=strict),
         lambda: plain_rearrange_micro_batches(batch, max_token_len))
     if strict:

@@ -27,7 +27,7 @@ def on_device(micro_batch):
     return tensors
 
 
-def copied(micro_batch, tensors):
+def count_copies(micro_batch, tensors):
     """Returns the number of copies to the device, their bytes, and the number of tensors copied; tensors that use the packed memory
     itself are not counted."""
     moved = [tensor for name, tensor in tensors.items()
@@ -40,7 +40,7 @@ def storage_of(tensor):
     return tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
 
 
-def waits(prefetch, computing):
+def measure_waits(prefetch, computing):
     """Returns seconds from next(it) to the first micro-batch of each step but the first two, on the slowest rank, and the
     copies of the last step."""
     service = evenkeel.DataService(MPI.COMM_WORLD, {
@@ -54,7 +54,7 @@ def waits(prefetch, computing):
         step = next(steps)
         tensors = on_device(step.micro_batches[0])
         took.append(MPI.COMM_WORLD.allreduce(time.perf_counter() - start, MPI.MAX))
-        copies = copied(step.micro_batches[0], tensors)
+        copies = count_copies(step.micro_batches[0], tensors)
         del step, tensors
         time.sleep(computing)  # on a device, which leaves the core to the service
     return took[2:], copies
@@ -64,9 +64,9 @@ def main():
     torch.set_num_threads(1)
     if DEVICE == "cuda":
         evenkeel.memory.set_allocator(evenkeel.memory.allocate_pinned)
-    alone, _ = waits(0, 0.0)
+    alone, _ = measure_waits(0, 0.0)
     computing = 1.2 * statistics.median(alone)
-    ahead, (copies, size, tensors) = waits(2, computing)
+    ahead, (copies, size, tensors) = measure_waits(2, computing)
     if MPI.COMM_WORLD.rank:
         return
     print(f"{SAMPLES} samples a step, micro-batches of {TOKENS} tokens, {DEVICE}, {STEPS - 2} steps, the slowest rank:")

@@ -24,7 +24,7 @@ LENGTH = 4096
 ROW_BYTES = 8 + 256  # a token and a row of 64 floats
 
 
-def slowest(act):
+def measure_slowest(act):
     """Returns the seconds from the time when all ranks have arrived until the last one is done."""
     distributed.barrier()
     start = time.perf_counter()
@@ -72,9 +72,9 @@ def main():
     out, into = torch.ones(sum(gives), dtype=torch.uint8), torch.ones(sum(gets), dtype=torch.uint8)
     times = {name: [] for name in ("all_to_all_single", *services)}
     for turn in range(ROUNDS + 1):
-        taken = {"all_to_all_single": slowest(lambda: distributed.all_to_all_single(into, out, gets, gives))}
+        taken = {"all_to_all_single": measure_slowest(lambda: distributed.all_to_all_single(into, out, gets, gives))}
         for name, service in services.items():
-            taken[name] = slowest(lambda: service.step(samples))
+            taken[name] = measure_slowest(lambda: service.step(samples))
         if turn:  # the first round creates memory and connections
             for name, seconds in taken.items():
                 times[name].append(seconds)

@@ -79,7 +79,7 @@ def equal(one, other):
     return one.dtype == other.dtype and one.stride() == other.stride() and (one.is_meta or torch.equal(one, other))
 
 
-def alone():
+def make_group_of_one():
     """Returns a group with only this process."""
     try:
         from mpi4py import MPI
@@ -92,7 +92,7 @@ def alone():
 
 def main():
     torch.set_num_threads(1)
-    group = alone()
+    group = make_group_of_one()
     memories = [("pageable", None)]
     if torch.device(DEVICE).type == "cuda":
         print(torch.cuda.get_device_name())

@@ -42,7 +42,7 @@ def balanced(lengths, rows, **settings):
     return steps[:-1]
 
 
-def measured(steps):
+def measure(steps):
     rows = [row for step in steps for rank in step for row in rank]
     # Padding is a sequence of its own, whose rows are also computed.
     time_of = [[[work([*row, SEQ_LEN - sum(row)]) for row in rank] for rank in step] for step in steps]
@@ -57,5 +57,5 @@ if __name__ == "__main__":
     for rows in (1, 2, 4):
         ways[f"Evenkeel, {rows} rows per rank and step"] = balanced(lengths, rows, balance={"cost": "flops-7b"})
     for name, steps in ways.items():
-        padding, time = measured(steps)
+        padding, time = measure(steps)
         print(f"| {name} | {100 * padding:.1f} | {time:.3f} |")

@@ -66,7 +66,7 @@ def flat(values):
     return values.values() if values.is_nested else values.flatten()
 
 
-def measured(section, repetitions):
+def measure(section, repetitions):
     """Returns seconds of put and get by (bytes of a sample, fields)."""
     transfer_queue.init(OmegaConf.create({"controller": {"polling_mode": True}, "backend": section}))
     times = {}
@@ -110,8 +110,8 @@ def main():
         times = {name: {} for name in sections}
         for _ in range(options.rounds):
             for name, section in sections.items():
-                AnswerFiles.are_possible = staticmethod(lambda name=name: name == "answer files")
-                for case, seconds in measured(section, options.repetitions).items():
+                AnswerFiles.is_supported = staticmethod(lambda name=name: name == "answer files")
+                for case, seconds in measure(section, options.repetitions).items():
                     times[name].setdefault(case, []).extend(seconds)
         store.terminate()
         store.wait()

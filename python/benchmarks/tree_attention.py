@@ -91,7 +91,7 @@ def tensors_of(rows, dtype, seed=1):
     return [torch.randn(rows, HEADS, DIM, device=DEVICE, dtype=dtype, requires_grad=True) for _ in range(4)]
 
 
-def passed(attend, q, k, v, weights):
+def run_passes(attend, q, k, v, weights):
     """Returns the output, and the gradients of a weighted sum."""
     out = attend(q, k, v)
     return [out, *torch.autograd.grad((out * weights).sum(), (q, k, v))]
@@ -111,8 +111,8 @@ def compare():
                               ("varlen, gathered keys, bfloat16", GatheredKeys, torch.bfloat16)):
         values = tensors_of(len(layout.position_ids()), dtype)
         exact = [value.detach().double().requires_grad_() for value in values]
-        wanted = passed(dense(layout), *exact)
-        got = passed(made(layout), *values)
+        wanted = run_passes(dense(layout), *exact)
+        got = run_passes(made(layout), *values)
         print(f"  {name:34s}" + " ".join(f"{((g - w).abs().max() / w.abs().max()).item():9.1e}" for g, w in zip(got, wanted)))
 
 
@@ -169,7 +169,7 @@ def attend(layout, lengths):
             values = tensors_of(part if isinstance(part, int) else sum(part), torch.bfloat16)
             torch.cuda.reset_peak_memory_stats()
             before = torch.cuda.memory_allocated()
-            total += median_ms(lambda: passed(kernel, *values))
+            total += median_ms(lambda: run_passes(kernel, *values))
             peak = max(peak, torch.cuda.max_memory_allocated() - before)
         print(f"  {name:44s} {total:9.2f} ms in {len(parts)} passes, {peak / 2**30:.2f} GiB beside q, k, v")
 

@@ -45,7 +45,7 @@ def tensors_in(arena):
 def test_everything_in_the_arena_is_copied_at_once(monkeypatch, arena):
     copies = Copies(monkeypatch)
     tensors = tensors_in(arena)
-    moved = _fields.on_device(tensors, arena, "meta", True)
+    moved = _fields.move_to_device(tensors, arena, "meta", True)
     assert copies.moved == [(torch.uint8, (2304,))], "from the first to the last part, and no text behind them"
     assert list(moved) == list(tensors) and (moved["texts"], moved["max_seqlen"]) == (["a", "b"], 7)
     for name in ("input_ids", "mask", "hidden"):
@@ -57,7 +57,7 @@ def test_everything_in_the_arena_is_copied_at_once(monkeypatch, arena):
 def test_views_of_the_copy_have_the_values_of_the_tensors(monkeypatch, arena):
     tensors = {**tensors_in(arena), "a trainer's slice": part(arena, 256, 100, np.int64)[3:5]}
     monkeypatch.setattr(torch.Tensor, "to", lambda tensor, *_, **__: tensor.clone())  # a device whose memory can be read
-    moved = _fields.on_device(tensors, arena, "meta", False)
+    moved = _fields.move_to_device(tensors, arena, "meta", False)
     for name in ("input_ids", "mask", "hidden", "a trainer's slice"):
         assert torch.equal(moved[name].view(torch.uint8), tensors[name].view(torch.uint8)), name
         assert moved[name].is_contiguous() and moved[name].data_ptr() != tensors[name].data_ptr()
@@ -71,15 +71,15 @@ def test_tensors_outside_of_the_arena_and_those_of_a_trainer_are_copied_separate
     tensors["trained"] = part(arena, 3072, 4, np.float32).requires_grad_()
     tensors["none"] = torch.zeros(0, 3)
     copies = Copies(monkeypatch)
-    moved = _fields.on_device(tensors, arena, "meta", False)
+    moved = _fields.move_to_device(tensors, arena, "meta", False)
     assert sorted(shape for _, shape in copies.moved) == sorted([(2304,), (5,), (2, 4), (4,), (0, 3)])
     assert moved["trained"].requires_grad and moved["strided"].stride() == tensors["strided"].stride()
     copies.moved.clear()
-    _fields.on_device({"own": torch.zeros(5)}, arena, "meta", False)
+    _fields.move_to_device({"own": torch.zeros(5)}, arena, "meta", False)
     assert copies.moved == [(torch.float32, (5,))], "nothing of the arena is needed"
 
 
 def test_the_cpu_has_the_tensors_themselves(arena):
     tensors = tensors_in(arena)
-    moved = _fields.on_device(tensors, arena, "cpu", False)
+    moved = _fields.move_to_device(tensors, arena, "cpu", False)
     assert moved["input_ids"].data_ptr() == tensors["input_ids"].data_ptr()

@@ -66,7 +66,7 @@ class AnswerFiles:
         self._alive: weakref.WeakSet[_AnswerFile] = weakref.WeakSet()
 
     @staticmethod
-    def are_possible() -> bool:
+    def is_supported() -> bool:
         return hasattr(os, "memfd_create")
 
     def take(self) -> _AnswerFile | None:

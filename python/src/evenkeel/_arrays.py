@@ -42,7 +42,7 @@ def as_numpy(value: Any, name: str) -> npt.NDArray[Any]:
     if isinstance(value, range):
         return np.asarray(value, dtype=np.int64)
     if isinstance(value, (str, set, frozenset, dict)):
-        raise _wrong_type(value, name)
+        raise _wrong_type_error(value, name)
     try:
         return np.asarray(memoryview(value))
     except (TypeError, ValueError, BufferError):
@@ -51,7 +51,7 @@ def as_numpy(value: Any, name: str) -> npt.NDArray[Any]:
         return np.asarray(value)
     if hasattr(value, "__len__") and hasattr(value, "__getitem__"):
         return np.asarray(list(value))
-    raise _wrong_type(value, name)
+    raise _wrong_type_error(value, name)
 
 
 def integers(values: Any, name: str) -> npt.NDArray[np.int64]:
@@ -311,7 +311,7 @@ class Rows:
         if isinstance(pad, (int, float)) and pad == 0:
             return np.empty(0, np.uint8)
         try:
-            bits, kept = self._filled(tuple(self.array.shape[leading:]), pad, name)
+            bits, kept = self._filled_row(tuple(self.array.shape[leading:]), pad, name)
         except (ValueError, RuntimeError) as error:
             if isinstance(error, errors.Error):
                 raise
@@ -322,7 +322,7 @@ class Rows:
             _c.raise_error("input", name, f"{pad} does not fit into the dtype {self.dtype}")
         return np.ascontiguousarray(bits).reshape(-1).view(np.uint8)
 
-    def _filled(self, shape: tuple[int, ...], pad: Any, name: str) -> tuple[npt.NDArray[Any], bool]:
+    def _filled_row(self, shape: tuple[int, ...], pad: Any, name: str) -> tuple[npt.NDArray[Any], bool]:
         """Returns the bits of a row of this shape filled with numbers, and whether the dtype can represent them. A float
         may be rounded to a smaller type."""
         if self._tensor is not None:
@@ -390,5 +390,5 @@ def _from_dlpack(value: Any, name: str) -> npt.NDArray[Any]:
         _c.raise_error("input", name, f"cannot be read through DLPack: {error}")
 
 
-def _wrong_type(value: Any, name: str) -> Exception:
+def _wrong_type_error(value: Any, name: str) -> Exception:
     return TypeError(f"{name} has the type {type(value).__name__}; it must be an array, a tensor or a list")

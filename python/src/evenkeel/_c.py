@@ -151,15 +151,15 @@ def address(array: Any) -> int:
 
 def int64(value: Any) -> int:
     """Converts a value to int64_t. Raises TypeError if it is not an integer or does not fit."""
-    return _of_bits(value, 63)
+    return _signed_integer(value, 63)
 
 
 def int32(value: Any) -> int:
     """Converts a value to int32_t. Raises TypeError like int64()."""
-    return _of_bits(value, 31)
+    return _signed_integer(value, 31)
 
 
-def _of_bits(value: Any, bits: int) -> int:
+def _signed_integer(value: Any, bits: int) -> int:
     number = operator.index(value)
     if not -(1 << bits) <= number < 1 << bits:
         raise TypeError(f"{number} does not fit into int{bits + 1}")

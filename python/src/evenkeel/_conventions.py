@@ -32,7 +32,7 @@ def require_conventions(at: Mapping[str, str] | None, words: Sequence[str] = CON
     return dict(at or {})
 
 
-def of_response(name: str, values: Sequence[Any], at: str, prompt: int, response: int, where: str = "") -> list[Any]:
+def cut_to_response(name: str, values: Sequence[Any], at: str, prompt: int, response: int, where: str = "") -> list[Any]:
     """Returns the values of the response tokens of a sample with ``prompt`` and ``response`` tokens. Values of prompt
     tokens are dropped because prompts are not trained. Raises InputError, at ``where`` or the name, for a list whose length
     does not fit the convention, for a loss mask or labels that train a prompt token, and for a loss mask or labels set at
@@ -40,7 +40,7 @@ def of_response(name: str, values: Sequence[Any], at: str, prompt: int, response
     values, tokens, where = list(values), prompt + response, where or name
     lengths = {"token": (tokens,), "next": (tokens, tokens - 1), "response": (response,)}[at]
     if len(values) not in lengths:
-        raise _refused(where, f"has {counted(len(values), 'value')} for {counted(tokens, 'token')}, {response} of them in the response",
+        raise _input_error(where, f"has {counted(len(values), 'value')} for {counted(tokens, 'token')}, {response} of them in the response",
                        f"With at: {at}, it must have {' or '.join(map(str, lengths))} value{'' if lengths == (1,) else 's'}; "
                        "pass at={...} if it uses another convention")
     if at == "response":
@@ -48,15 +48,15 @@ def of_response(name: str, values: Sequence[Any], at: str, prompt: int, response
     no_loss = WITHOUT_LOSS.get(name)
     if at == "next":
         if name in WITHOUT_LOSS and len(values) == tokens > 0 and values[-1] != no_loss:
-            raise _refused(where, f"is set at the last row, {tokens - 1}, which does not predict a token",
+            raise _input_error(where, f"is set at the last row, {tokens - 1}, which does not predict a token",
                            "If the value of each token is at the token itself, use at: token")
         values = [no_loss or 0, *values][:tokens]  # nothing predicts the first token
     trained = [t for t in range(1, prompt) if values[t] != no_loss] if name in WITHOUT_LOSS else []
     if trained:
-        raise _refused(where, f"is set at token {trained[0]}, which belongs to the prompt of {counted(prompt, 'token')}",
+        raise _input_error(where, f"is set at token {trained[0]}, which belongs to the prompt of {counted(prompt, 'token')}",
                        "Let the prompt end before the first token with loss")
     return values[prompt:]
 
 
-def _refused(where: str, message: str, hint: str) -> InputError:
+def _input_error(where: str, message: str, hint: str) -> InputError:
     return InputError(f"{where}: {message}. {hint}", where, message, hint)

@@ -202,14 +202,14 @@ def value_of(rows: npt.NDArray[Any], dtype: str, kind: str, places: Any, tensors
     form = RULES[kind].form
     if form == "numbers":
         if tensors and places.ndim == 2:
-            rows, places = _of_these_alone(rows, places)
+            rows, places = _copy_own_rows(rows, places)
         return to_array_or_tensor(rows, dtype, tensors), to_array_or_tensor(places, "int64", tensors)
     ranges = places if places.ndim == 2 else np.stack([places[:-1], places[1:]], 1)
     values = [rows[begin:end].tobytes() for begin, end in ranges.tolist()]
     return [value.decode() for value in values] if form == "text" else values
 
 
-def _of_these_alone(rows: npt.NDArray[Any], ranges: npt.NDArray[np.int64]) -> tuple[Any, npt.NDArray[np.int64]]:
+def _copy_own_rows(rows: npt.NDArray[Any], ranges: npt.NDArray[np.int64]) -> tuple[Any, npt.NDArray[np.int64]]:
     """Copies these samples' rows from those of a whole node, each distinct value once. Torch has no read-only tensors."""
     distinct, which = np.unique(ranges, axis=0, return_inverse=True)
     ends = np.cumsum(distinct[:, 1] - distinct[:, 0])
@@ -223,7 +223,7 @@ def count_rows(kind: str, name: str, values: Any) -> tuple[Any, list[int]]:
     """
     form = RULES[kind].form
     if form == "numbers":
-        return _counted_rows(name, values)
+        return _count_number_rows(name, values)
     wanted = str if form == "text" else bytes
     values = list(values)
     for index, value in enumerate(values):
@@ -236,7 +236,7 @@ def count_rows(kind: str, name: str, values: Any) -> tuple[Any, list[int]]:
     return np.frombuffer(b"".join(parts), np.uint8), [len(part) for part in parts]
 
 
-def _counted_rows(name: str, values: Any) -> tuple[Any, list[int]]:
+def _count_number_rows(name: str, values: Any) -> tuple[Any, list[int]]:
     if isinstance(values, tuple) and len(values) == 2 and len(np.shape(values[1])) == 1:
         rows, offsets = values
         offsets = _arrays.as_numpy(offsets, f"offsets of field {name!r}")
@@ -258,7 +258,7 @@ def concatenate(rows: Sequence[Any], name: str) -> Any:
     if isinstance(rows[0], (bool, int, float)):
         return _numbers(rows, name)
     if all(isinstance(row, (list, tuple)) for row in rows):
-        return _as_one_type([_numbers(row, name) for row in rows], name)
+        return _concatenate_lists([_numbers(row, name) for row in rows], name)
     if not all(_arrays.is_tensor(row) or isinstance(row, np.ndarray) for row in rows):
         types = sorted({type(row).__name__ for row in rows})
         _c.raise_error("input", f"field {name!r}", f"is a list that contains {' and '.join(types)} objects, which is not supported",
@@ -298,7 +298,7 @@ def _numbers(values: Sequence[Any], name: str) -> npt.NDArray[Any]:
     return rounded
 
 
-def _as_one_type(rows: list[npt.NDArray[Any]], name: str) -> npt.NDArray[Any]:
+def _concatenate_lists(rows: list[npt.NDArray[Any]], name: str) -> npt.NDArray[Any]:
     full = [row for row in rows if row.size]
     kinds = {row.dtype.kind for row in full}
     if "b" in kinds and len(kinds) > 1:
@@ -348,7 +348,7 @@ def _as_float32(bits: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     return (bits.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
 
 
-def on_device(values: dict[str, Any], arena: npt.NDArray[np.uint8], device: Any, non_blocking: bool) -> dict[str, Any]:
+def move_to_device(values: dict[str, Any], arena: npt.NDArray[np.uint8], device: Any, non_blocking: bool) -> dict[str, Any]:
     """Moves tensors to a device, including those in tuples; other values are unchanged.
 
     Tensors in the arena are copied together, from the first to the last byte needed, and become views of the copy with

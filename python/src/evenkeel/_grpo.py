@@ -34,34 +34,34 @@ class BalancedGRPOTrainer(_Base):  # type: ignore[misc]
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         if self.is_deepspeed_enabled:
             refuse("deepspeed", "needs a fixed number of micro-batches per step, but Evenkeel varies it", "Use FSDP or DDP")
-        self._require_sums()
-        parts = [_rows_of(inputs, rows) for rows in self._lists(inputs)]
+        self._require_additive_loss()
+        parts = [_rows_of(inputs, rows) for rows in self._cut_batch(inputs)]
         before: Any = 0
         for index, part in enumerate(parts):
             last = index + 1 == len(parts)
             with nullcontext() if last else self.accelerator.no_sync(model):
-                with _gathering_any_length(self.accelerator):
-                    loss = super().compute_loss(model, part) * self._share(part, inputs)
+                with _pad_gathered_metrics(self.accelerator):
+                    loss = super().compute_loss(model, part) * self._loss_weight(part, inputs)
                 if last:
                     return loss + before
                 self.accelerator.backward(loss)
                 before = before + loss.detach()
 
-    def _lists(self, inputs: Any) -> list[list[int]]:
+    def _cut_batch(self, inputs: Any) -> list[list[int]]:
         """Returns the rows of each micro-batch. A row counts as the longest prompt of the batch plus its own completion, so the cap holds
         for any combination of rows."""
         prompt = int(inputs["prompt_mask"].sum(1).max())
         lengths = (prompt + inputs["completion_mask"].sum(1).clamp(min=1)).tolist()
         settings = {"mode": "padded", "length_round": 1, "max_tokens": self.balance_cap}
-        return cut(lengths, settings, self._largest, "Raise max_tokens")
+        return cut(lengths, settings, self._max_over_ranks, "Raise max_tokens")
 
-    def _largest(self, numbers: list[int]) -> list[int]:
+    def _max_over_ranks(self, numbers: list[int]) -> list[int]:
         import torch
 
         largest: list[int] = self.accelerator.gather(torch.tensor([numbers], device=self.accelerator.device)).amax(0).tolist()
         return largest
 
-    def _share(self, part: Any, inputs: Any) -> Any:
+    def _loss_weight(self, part: Any, inputs: Any) -> Any:
         """Returns the weight of a micro-batch's loss; the weighted losses add up to the loss of the batch."""
         if self.loss_type in _BY_STEP:
             return 1
@@ -70,7 +70,7 @@ class BalancedGRPOTrainer(_Base):  # type: ignore[misc]
         tokens, of_all = ((batch["completion_mask"] * batch.get("tool_mask", 1)).sum().clamp(min=1) for batch in (part, inputs))
         return tokens / of_all
 
-    def _require_sums(self) -> None:
+    def _require_additive_loss(self) -> None:
         if self.loss_type not in _BY_STEP | _BY_SAMPLES | _BY_TOKENS:
             refuse("loss_type", f"is {self.loss_type!r}, whose normalization Evenkeel does not know", "Use TRL's own trainer")
         means = {
@@ -82,7 +82,7 @@ class BalancedGRPOTrainer(_Base):  # type: ignore[misc]
 
 
 @contextmanager
-def _gathering_any_length(accelerator: Any) -> Iterator[None]:
+def _pad_gathered_metrics(accelerator: Any) -> Iterator[None]:
     """Lets TRL gather metrics when ranks have micro-batches of different sizes, by padding with NaN, which TRL ignores."""
     gather = accelerator.gather
     accelerator.gather = lambda values: gather(accelerator.pad_across_processes(values, pad_index=float("nan")))

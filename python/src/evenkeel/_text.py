@@ -8,6 +8,6 @@ def counted(number: int, thing: str, things: str = "") -> str:
     return f"{number} {thing if number == 1 else things or thing + 's'}"
 
 
-def there_are(number: int, thing: str, things: str = "", *, only: bool = False) -> str:
+def describe_count(number: int, thing: str, things: str = "", *, only: bool = False) -> str:
     """Formats "there is 1 row", "there are only 2 rows"."""
     return f"there {'is' if number == 1 else 'are'} {'only ' if only else ''}{counted(number, thing, things)}"

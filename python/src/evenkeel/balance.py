@@ -15,7 +15,7 @@ import numpy.typing as npt
 from evenkeel import _arrays, _c
 from evenkeel import _prototypes as c
 from evenkeel._c import lib
-from evenkeel._text import counted, there_are
+from evenkeel._text import counted, describe_count
 
 __all__ = [
     "CostModel",
@@ -60,7 +60,7 @@ class Partition:
     def __getitem__(self, group: int) -> Int64s:
         at = operator.index(group)
         if not -len(self) <= at < len(self):
-            raise IndexError(f"group {at} does not exist; {there_are(len(self), 'group')}")
+            raise IndexError(f"group {at} does not exist; {describe_count(len(self), 'group')}")
         at %= len(self)
         return self._items[self._offsets[at] : self._offsets[at + 1]].copy()
 
@@ -93,7 +93,7 @@ class Partition:
         missing = (self._items < 0) | (self._items >= len(values))
         if missing.any():
             item = int(self._items[missing.argmax()])
-            _c.raise_error("input", "costs", f"{there_are(len(values), 'cost')}, but the partition contains item {item}")
+            _c.raise_error("input", "costs", f"{describe_count(len(values), 'cost')}, but the partition contains item {item}")
         before = np.concatenate(([0], np.cumsum(values[self._items])))
         return before[self._offsets[1:]] - before[self._offsets[:-1]]
 
@@ -284,7 +284,7 @@ def pack_bins(
     >>> pack_bins([5, 4, 3, 2], 7).to_lists()
     [[0, 3], [1, 2]]
     """
-    values, of_items, *limits = _bins(sizes, max_size, max_items, counts)
+    values, of_items, *limits = _bin_arguments(sizes, max_size, max_items, counts)
     return Partition._of(*compute_bins(_c.value_of(_ALGORITHMS, algorithm, "algorithm"), values, of_items, *limits))
 
 
@@ -296,11 +296,11 @@ def compute_bins(algorithm: int, sizes: Int64s, counts: Int64s | None, max_size:
     return items, offsets[: bins.value + 1].copy()
 
 
-def _bins(sizes: Any, max_size: int | None, max_items: int | None, counts: Any) -> tuple[Int64s, Int64s | None, int, int]:
+def _bin_arguments(sizes: Any, max_size: int | None, max_items: int | None, counts: Any) -> tuple[Int64s, Int64s | None, int, int]:
     values = _arrays.integers(sizes, "sizes")
     of_items = None if counts is None else _arrays.integers(counts, "counts")
     if of_items is not None and len(of_items) not in (0, len(values)):
-        _c.raise_error("input", "counts", f"{there_are(len(of_items), 'count')} for {counted(len(values), 'size')}; the two numbers "
+        _c.raise_error("input", "counts", f"{describe_count(len(of_items), 'count')} for {counted(len(values), 'size')}; the two numbers "
                        "must be equal")
     size, items = (_UNLIMITED if limit is None else _c.int64(limit) for limit in (max_size, max_items))
     return values, of_items if of_items is not None and len(of_items) else None, size, items
@@ -314,7 +314,7 @@ def min_bins_lower_bound(
     >>> min_bins_lower_bound([5, 4, 3, 2], 7)
     2
     """
-    (values, of_items, *limits), bound = _bins(sizes, max_size, max_items, counts), ctypes.c_int64()
+    (values, of_items, *limits), bound = _bin_arguments(sizes, max_size, max_items, counts), ctypes.c_int64()
     lib.evenkeel_min_bins_lower_bound(_c.address(values), None if of_items is None else _c.address(of_items), len(values),
                                       *limits, ctypes.byref(bound))
     return bound.value
@@ -329,7 +329,7 @@ def max_over_mean(work: Any, speeds: Any = None) -> float:
     values, result = _arrays.integers(work, "work"), ctypes.c_double()
     of_ranks = np.empty(0, np.int64) if speeds is None else _arrays.integers(speeds, "speeds")
     if len(of_ranks) not in (0, len(values)):
-        _c.raise_error("input", "speeds", f"{there_are(len(of_ranks), 'speed')} for {counted(len(values), 'rank')}")
+        _c.raise_error("input", "speeds", f"{describe_count(len(of_ranks), 'speed')} for {counted(len(values), 'rank')}")
     lib.evenkeel_max_over_mean(_c.address(values), _c.address(of_ranks) if len(of_ranks) else None, len(values),
                                ctypes.byref(result))
     return result.value

@@ -217,11 +217,11 @@ class DynamicCPScheduler:
             if not groups:
                 _c.refuse("sample_id_seqlens", f"has {counted(len(ids), 'sample')} for "
                           f"{counted(planned.num_micro_batches, 'micro-batch', 'micro-batches')}", "Pass more samples")
-            columns.append(_on_all_ranks([(size, samples) for (_, size), samples in groups.items()], self.ranks))
+            columns.append(_fill_ranks([(size, samples) for (_, size), samples in groups.items()], self.ranks))
         return columns
 
 
-def _on_all_ranks(groups: list[tuple[int, list[int]]], ranks: int) -> list[list[int]]:
+def _fill_ranks(groups: list[tuple[int, list[int]]], ranks: int) -> list[list[int]]:
     """Returns the samples of each rank such that every rank has samples.
 
     1. While ranks are left, doubles the ranks of the smallest group. Sizes are powers of two, so the groups always fit.

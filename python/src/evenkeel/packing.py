@@ -19,7 +19,7 @@ import numpy.typing as npt
 from evenkeel import _arrays, _c
 from evenkeel import _prototypes as c
 from evenkeel._c import lib
-from evenkeel._text import counted, there_are
+from evenkeel._text import counted, describe_count
 
 __all__ = [
     "CpGroup",
@@ -408,7 +408,7 @@ def _pack_sequences(
     layout: PackedLayout, sequences: Sequence[Any], cp_rank: int, pad: Any, out: Any, threads: int
 ) -> Any:
     if len(sequences) != len(layout):
-        _c.raise_error("input", "values", f"{there_are(len(sequences), 'sequence')}, but the layout has {len(layout)}")
+        _c.raise_error("input", "values", f"{describe_count(len(sequences), 'sequence')}, but the layout has {len(layout)}")
     if not sequences:
         _c.raise_error("input", "values", "is an empty list, which has no dtype", "Pass ragged rows")
     parts = [_arrays.Rows(sequence, f"values[{i}]") for i, sequence in enumerate(sequences)]

@@ -112,7 +112,7 @@ def results_like(
     if rows_per == "sample":
         return rows
     if rows_per == "token":
-        where = _attention(tensors)
+        where = _token_positions(tensors)
     elif rows_per == "response_token":
         where = _Places.of(tensors, response_mask, None).columns(at)
     else:
@@ -145,7 +145,7 @@ class _Places:
 
     @classmethod
     def of(cls, tensors: Mapping[str, Any], response_mask: str, at: str | None) -> _Places:
-        tokens = _attention(tensors)
+        tokens = _token_positions(tensors)
         if response_mask not in tensors:
             _c.raise_error("input", "batch", f"has no {response_mask}; the columns are {', '.join(tensors) or 'none'}")
         mask = _array(tensors[response_mask], response_mask)
@@ -167,7 +167,7 @@ class _Places:
             _refuse(response_mask, f"marks tokens that {MASK} does not mark", "Check that both are from the same "
                     "batch, and that at gives the convention of this one")
         r = columns if at == "response" else _response_columns(tensors, n, width)
-        first = np.full(n, width - r) if r is not None else _begins(tokens, carries)
+        first = np.full(n, width - r) if r is not None else _first_loss_columns(tokens, carries)
         responses = tokens & (np.arange(width) >= first[:, None])
         if (carries & ~responses).any():
             _refuse(response_mask, "marks prompt tokens, which are not trained",
@@ -237,7 +237,7 @@ class _Places:
         return self.responses[:, {"token": 0, "next": 1, "response": width - (self.r or 0)}[at] :]
 
 
-def _attention(tensors: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
+def _token_positions(tensors: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
     """Returns which positions are tokens: [n, width]."""
     if MASK not in tensors:
         _c.raise_error("input", "batch", f"has no {MASK}; the columns are {', '.join(tensors) or 'none'}")
@@ -279,7 +279,7 @@ def _response_columns(tensors: Mapping[str, Any], n: int, width: int) -> int | N
     return None
 
 
-def _begins(tokens: npt.NDArray[np.bool_], carries: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+def _first_loss_columns(tokens: npt.NDArray[np.bool_], carries: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
     """Returns the column of the first token that carries loss, apart from the sample's first token, which is not
     predicted."""
     width = tokens.shape[1]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from evenkeel import _arrays, _c
 from evenkeel import _prototypes as c
 from evenkeel._c import lib
-from evenkeel._text import counted, there_are
+from evenkeel._text import counted, describe_count
 from evenkeel.config import Config, ConfigLike
 from evenkeel.packing import CpGroup, PackedLayout
 from evenkeel.prefix import PackedTreeLayout, PrefixTree
@@ -75,7 +75,7 @@ class MicroBatchPlan:
         self._plan, self._rank, self._index = plan, rank, index
         self._at = int(plan._arrays["rank_offsets"][rank]) + index
 
-    def _of_samples(self, name: str) -> Any:
+    def _sample_values(self, name: str) -> Any:
         begin, end = self._plan._arrays["sample_offsets"][self._at : self._at + 2]
         return self._plan._arrays[name][begin:end].copy()
 
@@ -85,7 +85,7 @@ class MicroBatchPlan:
     @property
     def samples(self) -> Int64s:
         """Positions in the input lengths, in packed order: int64."""
-        return self._of_samples("samples")
+        return self._sample_values("samples")
 
     @property
     def dp_rank(self) -> int:
@@ -135,7 +135,7 @@ class MicroBatchPlan:
     def token_weights(self) -> Float64s:
         """For each sample, the weight of each of its loss tokens. The loss of the whole mini-batch is the sum of
         weight * loss over all tokens of all micro-batches: float64."""
-        return self._of_samples("token_weights")
+        return self._sample_values("token_weights")
 
     @property
     def scale(self) -> float:
@@ -151,7 +151,7 @@ class MicroBatchPlan:
     @property
     def prompt_lengths(self) -> Int64s:
         """Prompt tokens of each sample: int64."""
-        return self._of_samples("prompts")
+        return self._sample_values("prompts")
 
     def _layout(self) -> dict[str, Any]:
         return _arrays.named_arrays(lib.evenkeel_plan_layout, self._plan._handle, self._at)
@@ -411,19 +411,19 @@ class _Samples:
 
     def __init__(self, prompts: Int64s, responses: Int64s, groups: Any, loss_tokens: Any, tokens: Any) -> None:
         if len(prompts) != len(responses):
-            _c.raise_error("input", "responses", f"{there_are(len(prompts), 'prompt')} but {counted(len(responses), 'response')}",
+            _c.raise_error("input", "responses", f"{describe_count(len(prompts), 'prompt')} but {counted(len(responses), 'response')}",
                            "Give one of each for every sample")
         self._count = len(prompts)
         self._prompts, self._responses = prompts, responses
-        self._groups = None if groups is None else self._checked(_number_groups(groups), "groups")
-        self._loss_tokens = None if loss_tokens is None else self._checked(_arrays.integers(loss_tokens, "loss_tokens"), "loss_tokens")
+        self._groups = None if groups is None else self._require_entries(_number_groups(groups), "groups")
+        self._loss_tokens = None if loss_tokens is None else self._require_entries(_arrays.integers(loss_tokens, "loss_tokens"), "loss_tokens")
         self._tokens = self._offsets = None
         if tokens is not None:
-            self._tokens, self._offsets = _arrays.concatenate(self._checked(tokens, "tokens"), "tokens")
+            self._tokens, self._offsets = _arrays.concatenate(self._require_entries(tokens, "tokens"), "tokens")
         self.struct = c.evenkeel_lengths(self._count, *(None if array is None else _c.address(array) for array in (
             prompts, responses, self._groups, self._loss_tokens, self._tokens, self._offsets)))
 
-    def _checked(self, given: Any, name: str) -> Any:
+    def _require_entries(self, given: Any, name: str) -> Any:
         if len(given) not in (0, self._count) or (name == "tokens" and len(given) != self._count):
             _c.raise_error("input", name, f"has {counted(len(given), 'entry', 'entries')} for {counted(self._count, 'sample')}")
         return given if len(given) else None if name != "tokens" else given

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from evenkeel import _arrays, _c
 from evenkeel import _prototypes as c
 from evenkeel._c import lib
-from evenkeel._text import counted, there_are
+from evenkeel._text import counted, describe_count
 from evenkeel.packing import CpGroup, PackedLayout
 from evenkeel.padding import c_mask, lengths_of_mask, mask_bytes
 
@@ -73,7 +73,7 @@ class PrefixGroups:
         prefixes, suffixes = (lengths_of_mask(mask).tolist() for mask in (prefix_mask, suffix_mask))
         sizes = _arrays.integers(group_sizes, "group_sizes").tolist()
         if len(sizes) != len(prefixes):
-            _c.refuse("group sizes", f"{there_are(len(sizes), 'size')} for {counted(len(prefixes), 'prefix', 'prefixes')}")
+            _c.refuse("group sizes", f"{describe_count(len(sizes), 'size')} for {counted(len(prefixes), 'prefix', 'prefixes')}")
         if min(sizes, default=0) < 0:
             _c.refuse("group sizes", f"contain {min(sizes)}; a size cannot be negative")
         if sum(sizes) != len(suffixes):
@@ -257,7 +257,7 @@ class PrefixTree:
         self._parents, self._tokens, self._ends = parents, tokens, sample_ends
         self._struct = c.evenkeel_tree(len(parents), _c.address(parents), _c.address(tokens), len(sample_ends),
                                        _c.address(sample_ends))
-        self._segments = self._asked(lib.evenkeel_tree_segments)
+        self._segments = self._query(lib.evenkeel_tree_segments)
 
     @classmethod
     def _of(cls, structure: dict[str, Any]) -> PrefixTree:
@@ -265,7 +265,7 @@ class PrefixTree:
         tree._set(structure["parents"], structure["tokens"], structure["sample_ends"])
         return tree
 
-    def _asked(self, function: Any, *arguments: Any) -> dict[str, Any]:
+    def _query(self, function: Any, *arguments: Any) -> dict[str, Any]:
         return _arrays.named_arrays(function, ctypes.byref(self._struct), *arguments)
 
     @staticmethod
@@ -316,23 +316,23 @@ class PrefixTree:
         """Number of tokens in each segment: [segments] int64."""
         return self._tokens.copy()
 
-    def _of_segments(self, name: str) -> Int64s:
+    def _segment_values(self, name: str) -> Int64s:
         return self._segments[name].copy()
 
     @property
     def depths(self) -> Int64s:
         """Number of tokens before each segment in its samples: [segments] int64."""
-        return self._of_segments("depths")
+        return self._segment_values("depths")
 
     @property
     def first_samples(self) -> Int64s:
         """The lowest number of a sample that contains each segment: [segments] int64."""
-        return self._of_segments("first_samples")
+        return self._segment_values("first_samples")
 
     @property
     def samples_through(self) -> Int64s:
         """Number of samples that contain each segment: [segments] int64."""
-        return self._of_segments("samples_through")
+        return self._segment_values("samples_through")
 
     def sample_length(self, sample: int) -> int:
         """Returns the length of a sample in tokens."""
@@ -341,7 +341,7 @@ class PrefixTree:
 
     def _sample(self, sample: int, name: str) -> Int64s:
         at = _arrays.checked_index(sample, self.num_samples, "sample")
-        return self._asked(lib.evenkeel_tree_sample, at)[name]
+        return self._query(lib.evenkeel_tree_sample, at)[name]
 
     def rows_of(self, sample: int) -> Int64s:
         """Returns the row of every token of a sample: int64."""
@@ -361,26 +361,26 @@ class PrefixTree:
     def subtree(self, samples: Any) -> PrefixTree:
         """Returns the tree of some of the samples, numbered as listed."""
         numbers = _arrays.integers(samples, "samples")
-        return PrefixTree._of(self._asked(lib.evenkeel_tree_subtree, _c.address(numbers), len(numbers)))
+        return PrefixTree._of(self._query(lib.evenkeel_tree_subtree, _c.address(numbers), len(numbers)))
 
     def position_ids(self) -> Int64s:
         """Returns every row's position in its samples: [num_rows] int64."""
-        return self._asked(lib.evenkeel_tree_rows)["position_ids"]
+        return self._query(lib.evenkeel_tree_rows)["position_ids"]
 
     def branch_states(self) -> dict[str, Any]:
         """Returns a dict for layers that carry a state from token to token. For every segment: the segment whose last state it
         starts from (``from``; -1: zero), how many segments start from its own (``uses``), and the last of them (``last_use``), after
         which the state may be freed. ``peak_kept`` is the maximum number of states kept at once."""
-        return self._asked(lib.evenkeel_tree_branch_states)
+        return self._query(lib.evenkeel_tree_branch_states)
 
     def ancestor_intervals(self) -> tuple[Int64s, Int64s]:
         """Returns (tin, tout), [num_rows] int64 each: query row q sees key row k if and only if tin[k] <= tin[q] < tout[k]."""
-        rows = self._asked(lib.evenkeel_tree_rows)
+        rows = self._query(lib.evenkeel_tree_rows)
         return rows["tin"], rows["tout"]
 
     def savings(self) -> dict[str, int]:
         """Returns numbers of tokens and of query-key pairs of causal attention, with sharing and with separate samples."""
-        return self._asked(lib.evenkeel_tree_savings)
+        return self._query(lib.evenkeel_tree_savings)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PrefixTree) and all(map(np.array_equal, self._structure(), other._structure()))
@@ -469,7 +469,7 @@ class PackedTreeLayout:
         layout._set(tree, segments)
         return layout
 
-    def _asked(self, function: Any, *arguments: Any) -> dict[str, Any]:
+    def _query(self, function: Any, *arguments: Any) -> dict[str, Any]:
         return _arrays.named_arrays(function, ctypes.byref(self._struct), *arguments)
 
     @staticmethod
@@ -495,7 +495,7 @@ class PackedTreeLayout:
     def ancestor_intervals(self, *, cp_rank: int = 0) -> tuple[Int64s, Int64s]:
         """Returns (tin, tout) of a CP rank's rows, including pad rows. All ranks use the same numbers: concatenate the ranks' lists
         in the order in which an all-gather concatenates their keys. No query sees a pad row."""
-        rows = self._asked(lib.evenkeel_tree_intervals, _c.int32(cp_rank))
+        rows = self._query(lib.evenkeel_tree_intervals, _c.int32(cp_rank))
         return rows["tin"], rows["tout"]
 
     def depth_first(self, *, max_kept: int | None = None) -> dict[str, Any]:
@@ -504,12 +504,12 @@ class PackedTreeLayout:
         ``keys_before`` rows on their path and to their own. ``peak_keys`` and ``peak_kept`` are the maximum numbers of rows whose
         keys and values, and of rows whose other data, are in memory at once. With ``max_kept``, no more rows are kept, and the rows
         ``recomputed`` are pushed and later visited."""
-        return schedule_of(self._asked(lib.evenkeel_tree_depth_first, _UNLIMITED if max_kept is None else _c.int64(max_kept)))
+        return schedule_of(self._query(lib.evenkeel_tree_depth_first, _UNLIMITED if max_kept is None else _c.int64(max_kept)))
 
     def attention(self, *, cp_rank: int = 0) -> dict[str, Any]:
         """Returns the arguments of a varlen attention kernel on a CP rank, as a dict. Queries are the rank's rows in order; keys and
         values are those of the whole micro-batch at key_rows. Attention is causal, aligned at the last query and key."""
-        return self._asked(lib.evenkeel_tree_attention, _c.int32(cp_rank))
+        return self._query(lib.evenkeel_tree_attention, _c.int32(cp_rank))
 
     def block_mask(
         self, *, cp_rank: int = 0, keys: str = "packed", block_size: tuple[int, int] = (128, 128)
@@ -520,27 +520,27 @@ class PackedTreeLayout:
         the rows of CP ranks. ``block_size`` is (queries, keys) of a tile. Pass the arrays to ``BlockMask`` with a ``mask_mod`` that
         compares ``ancestor_intervals()``: it is called only in partial tiles."""
         queries, columns = block_size
-        return self._asked(lib.evenkeel_tree_block_mask, *_rank_and_keys(cp_rank, keys), _c.int64(queries), _c.int64(columns))
+        return self._query(lib.evenkeel_tree_block_mask, *_rank_and_keys(cp_rank, keys), _c.int64(queries), _c.int64(columns))
 
     def startend_row_indices(self, *, cp_rank: int = 0, keys: str = "packed") -> Int32s:
         """Returns FlashMask's mask of a CP rank, without ``causal``: for every key, the first row below it that is masked, and the
         end of the masked rows above it: [keys, 2] int32."""
-        return self._asked(lib.evenkeel_tree_column_mask, *_rank_and_keys(cp_rank, keys))["startend"]
+        return self._query(lib.evenkeel_tree_column_mask, *_rank_and_keys(cp_rank, keys))["startend"]
 
     def attention_slices(self, *, cp_rank: int = 0, keys: str = "packed") -> tuple[Int32s, Int32s, Int32s]:
         """Returns MagiAttention's mask of a CP rank: q_ranges [n, 2], k_ranges [n, 2] and attn_type_map [n], all int32. Type 0 is
         full, 1 is causal. Slices do not overlap."""
-        slices = self._asked(lib.evenkeel_tree_slices, *_rank_and_keys(cp_rank, keys))
+        slices = self._query(lib.evenkeel_tree_slices, *_rank_and_keys(cp_rank, keys))
         return slices["q_ranges"], slices["k_ranges"], slices["kinds"]
 
     def additive_mask(self, *, cp_rank: int = 0, keys: str = "packed") -> npt.NDArray[np.float32]:
         """Returns 0 where a query sees a key, minus infinity elsewhere: [queries, keys] float32. For small micro-batches."""
-        return self._asked(lib.evenkeel_tree_additive_mask, *_rank_and_keys(cp_rank, keys))["mask"]
+        return self._query(lib.evenkeel_tree_additive_mask, *_rank_and_keys(cp_rank, keys))["mask"]
 
     def predictions(self, prompt_lengths: Any) -> Predictions:
         """Returns the predictions of all response tokens. ``prompt_lengths`` has one entry per sample."""
         prompts = _arrays.integers(prompt_lengths, "prompt_lengths")
-        return Predictions(self._asked(lib.evenkeel_tree_predictions, _c.address(prompts), len(prompts)))
+        return Predictions(self._query(lib.evenkeel_tree_predictions, _c.address(prompts), len(prompts)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PackedTreeLayout) and self._tree == other._tree and self._segments == other._segments
@@ -571,10 +571,10 @@ def concat_input(
     """Combines padded prefixes [b, any, ...] and padded suffixes [n, any, ...] into the grouped tensor [b, s, ...], with ``pad``
     in padding. Raises InputError if a mask has a number of ones other than the number of tokens of its prefix or suffix.
     """
-    prefixes, suffixes = _pair(prefix, suffix, leading=2)
+    prefixes, suffixes = _matching_rows(prefix, suffix, leading=2)
     _require_lengths(prefix_mask, layout.groups.prefixes, "prefix")
     _require_lengths(suffix_mask, layout.groups.suffixes, "suffix")
-    target = _empty_at(prefixes, layout.grouped, heads_first=False)
+    target = _allocate_at(prefixes, layout.grouped, heads_first=False)
     for rows, mask, places in ((prefixes, prefix_mask, layout.prefix), (suffixes, suffix_mask, layout.suffix)):
         _move((TokenPlaces.from_mask(mask), places[0]), rows, target, heads_first=False)
     _fill(layout.grouped, target, _pad_row(prefixes, 2, pad), heads_first=False)
@@ -585,10 +585,10 @@ def group(layout: PrefixLayout, prefix: Any, suffix: Any, *, pad: Any = 0, heads
     """Combines prefixes [b, sp, ...] and suffixes [n, ss, ...] of the layout into the grouped tensor [b, s, ...]. With
     ``heads_first``, tensors are [batch, heads, width, ...]."""
     leading = 3 if heads_first else 2
-    prefixes, suffixes = _pair(prefix, suffix, leading)
+    prefixes, suffixes = _matching_rows(prefix, suffix, leading)
     _require_width(prefixes, layout.prefix[1], heads_first, "prefix")
     _require_width(suffixes, layout.suffix[1], heads_first, "suffix")
-    target = _empty_at(prefixes, layout.grouped, heads_first)
+    target = _allocate_at(prefixes, layout.grouped, heads_first)
     for rows, (grouped, places) in ((prefixes, layout.prefix), (suffixes, layout.suffix)):
         _move((places, grouped), rows, target, heads_first)
     _fill(layout.grouped, target, _pad_row(prefixes, leading, pad), heads_first)
@@ -636,7 +636,7 @@ def tree_rows(tree: PrefixTree, samples: Sequence[Any]) -> Any:
     """Returns the rows of a tree, [num_rows, ...], taken from each sample's rows [length, ...]: the rows that
     PackedTreeLayout.segments packs. A shared row is taken from the first sample that has it."""
     if len(samples) != tree.num_samples:
-        _c.raise_error("input", "samples", f"{there_are(len(samples), 'sample')}, but the tree has {tree.num_samples}")
+        _c.raise_error("input", "samples", f"{describe_count(len(samples), 'sample')}, but the tree has {tree.num_samples}")
     for i, sample in enumerate(samples):
         if sample.shape[0] != tree.sample_length(i):
             _c.raise_error("input", f"samples[{i}]", f"has {counted(sample.shape[0], 'row')}, but sample {i} of the tree has "
@@ -652,7 +652,7 @@ def tree_rows(tree: PrefixTree, samples: Sequence[Any]) -> Any:
     return np.concatenate(parts)
 
 
-def _pair(prefix: Any, suffix: Any, leading: int) -> tuple[_arrays.Rows, _arrays.Rows]:
+def _matching_rows(prefix: Any, suffix: Any, leading: int) -> tuple[_arrays.Rows, _arrays.Rows]:
     """Returns two tensors as Rows. Raises InputError unless their rows fit into one tensor."""
     rows = _arrays.Rows(prefix, "prefix"), _arrays.Rows(suffix, "suffix")
     for part, name in zip(rows, ("prefix", "suffix")):
@@ -685,7 +685,7 @@ def _require_width(rows: _arrays.Rows, places: TokenPlaces, heads_first: bool, n
         _c.raise_error("input", name, f"batch size and width are {list(shape)}; they must be {list(places.shape)}")
 
 
-def _empty_at(like: _arrays.Rows, places: TokenPlaces, heads_first: bool) -> _arrays.Rows:
+def _allocate_at(like: _arrays.Rows, places: TokenPlaces, heads_first: bool) -> _arrays.Rows:
     """Returns memory for these positions, with rows like those of ``like``: [batch, width, ...] or [batch, heads, width, ...]."""
     batch, width = places.shape
     shape = like.array.shape
@@ -702,7 +702,7 @@ def _move_padded(places: Places, values: Any, pad: Any, heads_first: bool, same_
     if rows.array.ndim < leading:
         _c.raise_error("input", "values", f"have {counted(rows.array.ndim, 'dimension')}; they must have at least {leading}")
     _require_width(rows, places[0], heads_first, "values")
-    target = _empty_at(rows, places[1], heads_first)
+    target = _allocate_at(rows, places[1], heads_first)
     pad_row = _pad_row(rows, leading, pad)
     _move(places, rows, target, heads_first, same_rows)
     _fill(places[1], target, pad_row, heads_first)

@@ -18,8 +18,8 @@ import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from evenkeel._conventions import LOSS_MASK, of_response, require_conventions
-from evenkeel._text import counted, there_are
+from evenkeel._conventions import LOSS_MASK, cut_to_response, require_conventions
+from evenkeel._text import counted, describe_count
 from evenkeel.errors import InputError
 
 __all__ = ["from_prime_rl", "from_slime", "from_verl"]
@@ -72,20 +72,20 @@ def from_slime(sample: Mapping[str, Any], *, group_size: int, version: int | Non
     given = dict(sample)
     tokens, response = list(given.pop("tokens")), int(given.pop("response_length"))
     if not 0 <= response <= len(tokens):
-        raise _refused("response_length", f"is {response}; it must be from 0 to the number of tokens, {len(tokens)}")
+        raise _input_error("response_length", f"is {response}; it must be from 0 to the number of tokens, {len(tokens)}")
     others = require_conventions(at)
     mask_at = others.pop(LOSS_MASK, "response")
     is_removed, mask = given.pop("remove_sample", False), given.pop(LOSS_MASK, None)
     if is_removed or mask is None:
         mask = [0 if is_removed else 1] * response
     else:
-        mask = of_response(LOSS_MASK, mask, mask_at, len(tokens) - response, response)
+        mask = cut_to_response(LOSS_MASK, mask, mask_at, len(tokens) - response, response)
     reward = given.pop("reward", None)
     if isinstance(reward, Mapping):
         if reward_key not in reward:
             keys = ", ".join(map(str, reward)) or "none"
             without = "" if reward_key is None else f" without the key {reward_key!r}"
-            raise _refused("reward", f"is a dictionary{without}; its keys are: {keys}",
+            raise _input_error("reward", f"is a dictionary{without}; its keys are: {keys}",
                            "Pass reward_key, the key of the reward to train with")
         reward = reward[reward_key]
     if version is None:
@@ -121,13 +121,13 @@ def from_prime_rl(sample: Mapping[str, Any], *, uid: str | int, index: int, vers
     if "token_ids" in given:
         tokens, mask = list(given.pop("token_ids")), [bool(is_sampled) for is_sampled in given.pop("mask")]
         if len(mask) != len(tokens):
-            raise _refused("mask", f"has {counted(len(mask), 'entry', 'entries')}, but {there_are(len(tokens), 'token')}")
+            raise _input_error("mask", f"has {counted(len(mask), 'entry', 'entries')}, but {describe_count(len(tokens), 'token')}")
         begin = max(mask.index(True), 1) if True in mask else len(tokens)  # nothing predicts the first token
         parts = {"prompt_ids": tokens[:begin], "response_ids": tokens[begin:], LOSS_MASK: mask}
         usual = {name: "token" for name, values in given.items() if _are_numbers(values)} | {LOSS_MASK: "token"}
     else:
         if any(given.pop("prompt_mask", None) or ()):
-            raise _refused("prompt_mask", "marks prompt tokens, which are not trained",
+            raise _input_error("prompt_mask", "marks prompt tokens, which are not trained",
                            "Move the first of them and all tokens after it to completion_ids")
         parts = {"prompt_ids": given.pop("prompt_ids"), "response_ids": given.pop("completion_ids"),
                  LOSS_MASK: [bool(is_sampled) for is_sampled in given.pop("completion_mask")]}
@@ -145,10 +145,10 @@ def _to_response_values(sample: dict[str, Any], usual: Mapping[str, str], at: Ma
     conventions = require_conventions(at)
     for name in conventions:
         if name not in sample:
-            raise _refused(f"at[{name!r}]", "names a key that does not exist", f"The keys are {', '.join(sample)}")
+            raise _input_error(f"at[{name!r}]", "names a key that does not exist", f"The keys are {', '.join(sample)}")
     for name, convention in {**usual, **conventions}.items():
         if sample.get(name) is not None:
-            sample[name] = of_response(name, sample[name], convention, prompt, response)
+            sample[name] = cut_to_response(name, sample[name], convention, prompt, response)
     return sample
 
 
@@ -159,9 +159,9 @@ def _are_numbers(values: Any) -> bool:
 
 def _whole(where: str, value: Any, hint: str) -> int:
     if value is None:
-        raise _refused(where, "is missing", hint)
+        raise _input_error(where, "is missing", hint)
     if (integer := _integer(value)) is None:
-        raise _refused(where, f"is {value!r}; it must be an integer", hint)
+        raise _input_error(where, f"is {value!r}; it must be an integer", hint)
     return integer
 
 
@@ -169,7 +169,7 @@ def _oldest(where: str, versions: Iterable[Any]) -> int:
     given = list(versions)
     integers = [integer for version in given if (integer := _integer(version)) is not None]
     if not given or len(integers) < len(given):
-        raise _refused(where, f"is {given}; it must be a non-empty list of integers", "Pass version=...")
+        raise _input_error(where, f"is {given}; it must be a non-empty list of integers", "Pass version=...")
     return min(integers)
 
 
@@ -185,14 +185,14 @@ def _integer(value: Any) -> int | None:
 def _require_none(sample: dict[str, Any], key: str) -> None:
     """Rejects a key whose value has to become side fields first, unless the value is empty."""
     if sample.pop(key, None):
-        raise _refused(key, "cannot be sent in this form",
+        raise _input_error(key, "cannot be sent in this form",
                        "Make fields of it (docs/side-fields.md), and leave it out")
 
 
 def _require_no_other(where: str, extra: Mapping[str, Any], others: set[str]) -> None:
     if twice := sorted(others & set(extra)):
-        raise _refused(f"{where}.{twice[0]}", "is also a key of the sample", "Rename it")
+        raise _input_error(f"{where}.{twice[0]}", "is also a key of the sample", "Rename it")
 
 
-def _refused(where: str, message: str, hint: str = "") -> InputError:
+def _input_error(where: str, message: str, hint: str = "") -> InputError:
     return InputError(f"{where}: {message}" + (f". {hint}" if hint else ""), where, message, hint)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenkeel._c import raise_error, refuse
-from evenkeel._text import counted, there_are
+from evenkeel._text import counted, describe_count
 from evenkeel.config import Config, ConfigLike
 from evenkeel.planning import StepPlan, plan
 
@@ -81,7 +81,7 @@ class BalancedBatchSampler:
         self.global_batch = _at_least(1, global_batch, "global_batch")
         self.ranks = _at_least(1, ranks, "ranks")
         if rank != "all" and not 0 <= rank < ranks:
-            refuse("rank", f"is {rank}, but {there_are(ranks, 'rank')}", f'Pass {"0" if ranks == 1 else f"0 to {ranks - 1}"}, or "all"')
+            refuse("rank", f"is {rank}, but {describe_count(ranks, 'rank')}", f'Pass {"0" if ranks == 1 else f"0 to {ranks - 1}"}, or "all"')
         self.rank = rank
         self.shuffle = shuffle
         self.seed = _at_least(0, seed, "seed")
@@ -129,15 +129,15 @@ class BalancedBatchSampler:
         return sum(self.counts) * (self.ranks if self.rank == "all" else 1)
 
     def __iter__(self) -> Iterator[list[int]]:
-        epoch, first, taken = self._begin()
+        epoch, first, taken = self._begin_iteration()
         for step in range(first, self.num_steps):
-            lists = self._lists(epoch, step)
+            lists = self._index_lists(epoch, step)
             for index in range(taken, len(lists)):
                 whole = index + 1 == len(lists)
-                self._move(epoch, step + whole, 0 if whole else index + 1)
+                self._set_position(epoch, step + whole, 0 if whole else index + 1)
                 yield lists[index]
             taken = 0
-        self._move(epoch + 1, 0, 0)
+        self._set_position(epoch + 1, 0, 0)
 
     def plan(self, step: int) -> StepPlan:
         """Returns the plan of one step of the current epoch. Its sample i is ``indices(step)[i]`` of the dataset."""
@@ -150,7 +150,7 @@ class BalancedBatchSampler:
     def set_epoch(self, epoch: int) -> None:
         """Moves to the start of an epoch. Keeps the position if it is the current epoch."""
         if epoch != self._epoch:
-            self._move(_at_least(0, epoch, "epoch"), 0, 0)
+            self._set_position(_at_least(0, epoch, "epoch"), 0, 0)
             self._loaded = False
 
     def state_dict(self, step: int | None = None) -> State:
@@ -172,20 +172,20 @@ class BalancedBatchSampler:
             refuse("state_dict['step']", f"is {state['step']}, but an epoch has {counted(self.num_steps, 'step')}",
                    "Load what state_dict() returned; state_dict(step) takes a step of the epoch")
         _require_equal(state, self._identity_inside(state["epoch"], state["step"], state["micro_batch"]))
-        self._move(state["epoch"], state["step"], state["micro_batch"])
+        self._set_position(state["epoch"], state["step"], state["micro_batch"])
         self._loaded = True
 
-    def _begin(self) -> tuple[int, int, int]:
+    def _begin_iteration(self) -> tuple[int, int, int]:
         """Returns the epoch, step and index list at which an iteration starts."""
         if not self._loaded:
-            self._move(self._epoch, 0, 0)
+            self._set_position(self._epoch, 0, 0)
         self._loaded = False
         return self._epoch, self._done, self._taken
 
-    def _move(self, epoch: int, done: int, taken: int) -> None:
+    def _set_position(self, epoch: int, done: int, taken: int) -> None:
         self._epoch, self._done, self._taken = epoch, done, taken
 
-    def _lists(self, epoch: int, step: int) -> list[list[int]]:
+    def _index_lists(self, epoch: int, step: int) -> list[list[int]]:
         """Returns this rank's index lists of one step."""
         plan, indices = self._plan(epoch, step), self._indices(epoch, step)
         by_rank = [[indices[m.samples].tolist() for m in rank.micro_batches] for rank in plan.ranks]
@@ -276,13 +276,13 @@ class StepSampler:
 
     def __iter__(self) -> Iterator[list[list[int]]]:
         sampler = self.micro_batches
-        epoch, first, taken = sampler._begin()
+        epoch, first, taken = sampler._begin_iteration()
         for step in range(first, sampler.num_steps):
-            lists = sampler._lists(epoch, step)
-            sampler._move(epoch, step + 1, 0)
+            lists = sampler._index_lists(epoch, step)
+            sampler._set_position(epoch, step + 1, 0)
             yield lists[taken:]
             taken = 0
-        sampler._move(epoch + 1, 0, 0)
+        sampler._set_position(epoch + 1, 0, 0)
 
     def set_epoch(self, epoch: int) -> None:
         self.micro_batches.set_epoch(epoch)

@@ -152,7 +152,7 @@ def core_of(samples: Any) -> _arrays.Handle:
     one."""
     if not isinstance(samples, Samples):
         raise TypeError(f"samples must be evenkeel.Samples, not {type(samples).__name__}")
-    if isinstance(samples._core, _NotBuilt):
+    if isinstance(samples._core, _FailedBuild):
         raise samples._core.error
     return samples._core
 
@@ -170,14 +170,14 @@ def samples_of_error(error: BaseException) -> _arrays.Handle:
     return core
 
 
-def _try_build(build: Callable[[], _arrays.Handle]) -> _arrays.Handle | _NotBuilt:
+def _try_build(build: Callable[[], _arrays.Handle]) -> _arrays.Handle | _FailedBuild:
     try:
         return build()
     except Exception as error:
-        return _NotBuilt(error)
+        return _FailedBuild(error)
 
 
-class _NotBuilt:
+class _FailedBuild:
     """A placeholder for samples that could not be built. Reading the samples raises its error."""
 
     __slots__ = ("error",)

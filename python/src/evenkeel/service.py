@@ -67,7 +67,7 @@ class DataService:
         self._is_iterated = False
         self._is_at_end = False
         self._awaits_samples = self._config.settings()["source.kind"] == "stream"
-        self._saves: int | None = None  # next step of the latest state; None: no state is kept
+        self._state_step: int | None = None  # next step of the latest state; None: no state is kept
         self._has_unsaved_state = False
 
     @property
@@ -174,18 +174,18 @@ class DataService:
         ranks have different numbers of them (docs/micro-batches.md#equal-numbers-of-micro-batches).
         """
         settings = self._config.settings()
-        dp_ranks = _one_of("dp_ranks", dp_ranks or settings["loss.dp_ranks"], "sum", "mean")
-        micro_batches = _one_of("micro_batches", micro_batches or settings["loss.micro_batches"], "sum", "mean")
+        dp_ranks = _require_one_of("dp_ranks", dp_ranks or settings["loss.dp_ranks"], "sum", "mean")
+        micro_batches = _require_one_of("micro_batches", micro_batches or settings["loss.micro_batches"], "sum", "mean")
         size = {axis: sizes[1] for axis, sizes in self.mesh.items()}
         scale = 1.0
-        if _one_of("over", over, "data", "all") == "all" and dp_ranks == "sum":
+        if _require_one_of("over", over, "data", "all") == "all" and dp_ranks == "sum":
             scale /= size["tp"] * min(size["pp"], 2)  # only the first and the last stage have tokens
         elif dp_ranks == "mean":
             scale *= size["dp"] * size["cp"]
             if over == "all":
                 scale *= size["pp"] / min(size["pp"], 2)
         if micro_batches == "mean":
-            scale *= _micro_batches_of(step, mini_batch)
+            scale *= _count_micro_batches(step, mini_batch)
         return scale
 
     def report_time(self, step: Step, micro_batch: int, seconds: float) -> None:
@@ -200,7 +200,7 @@ class DataService:
         another iteration is running, and after the last step."""
         self._require_steps_left()
         steps = self._steps()
-        _exit.end_before_python_does(steps)
+        _exit.close_at_exit(steps)
         return steps
 
     def _require_steps_left(self) -> None:
@@ -228,11 +228,11 @@ class DataService:
                 index = step.index
                 yield step
                 del step  # so that the next step can use its memory
-                if self._awaits_samples and self._saves is None:
+                if self._awaits_samples and self._state_step is None:
                     lib.evenkeel_stream_report_saved_before(stream, index + 1)
             self._is_at_end = True
         except MpiError:
-            _exit.leave_behind(stream)  # only this rank failed: destroying it would wait for the others
+            _exit.keep_until_exit(stream)  # only this rank failed: destroying it would wait for the others
             self._stream = None
             raise
         finally:
@@ -255,8 +255,8 @@ class DataService:
         if self._awaits_samples:
             if self._has_unsaved_state:
                 warnings.warn("state_dict() was called again, but report_saved() was not called in between: the buffer keeps the "
-                              f"samples of steps from {self._saves} on. Call service.report_saved() once a state is saved", stacklevel=2)
-            self._saves, self._has_unsaved_state = state.next_step, True
+                              f"samples of steps from {self._state_step} on. Call service.report_saved() once a state is saved", stacklevel=2)
+            self._state_step, self._has_unsaved_state = state.next_step, True
         return {"evenkeel": state.text}
 
     def publish(self, version: int) -> None:
@@ -286,12 +286,12 @@ class DataService:
             return
         if state is not None:
             next_step = _parse_state(state).next_step
-        elif self._saves is not None:
-            next_step = self._saves
+        elif self._state_step is not None:
+            next_step = self._state_step
         else:
             next_step = self._state().next_step
-        if self._saves is None or next_step >= self._saves:
-            self._saves, self._has_unsaved_state = next_step, False
+        if self._state_step is None or next_step >= self._state_step:
+            self._state_step, self._has_unsaved_state = next_step, False
         lib.evenkeel_stream_report_saved_before(self._open_stream(), next_step)
 
     def load_state_dict(self, state: Mapping[str, Any], *, accept_changes: bool = False) -> None:
@@ -306,7 +306,7 @@ class DataService:
         text = _c.encoded(parsed.text)
         self._core = self._create(lib.evenkeel_service_resume, text, len(text), accept_changes)
         self._is_at_end = False
-        self._saves, self._has_unsaved_state = parsed.next_step, False
+        self._state_step, self._has_unsaved_state = parsed.next_step, False
         if parsed.has_sources and not accept_changes:
             self._open_stream()
 
@@ -369,13 +369,13 @@ def _parse_state(state: Mapping[str, Any]) -> _State:
     return _State.of(state["evenkeel"])
 
 
-def _one_of(name: str, value: str, *words: str) -> str:
+def _require_one_of(name: str, value: str, *words: str) -> str:
     if value not in words:
         _c.raise_error("input", name, f"is {value!r}; it can be {' or '.join(map(repr, words))}")
     return value
 
 
-def _micro_batches_of(step: Step, mini_batch: int | None) -> int:
+def _count_micro_batches(step: Step, mini_batch: int | None) -> int:
     """Number of this rank's micro-batches in a mini-batch, or in a step with one mini-batch."""
     numbers = {part.mini_batch for part in step}
     if mini_batch is None and len(numbers) > 1:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from evenkeel import _arrays, _c, errors, routes
 from evenkeel import _prototypes as c
 from evenkeel._c import service as lib
-from evenkeel._fields import RULES, SHAPE, Block, WithFields, columns_of, count_rows, field_of, fields_of, on_device, to_array_or_tensor
+from evenkeel._fields import RULES, SHAPE, Block, WithFields, columns_of, count_rows, field_of, fields_of, move_to_device, to_array_or_tensor
 from evenkeel._text import counted
 from evenkeel.packing import CpGroup, PackedLayout
 from evenkeel.prefix import PackedTreeLayout, PrefixTree, schedule_of
@@ -337,7 +337,7 @@ class MicroBatch(WithFields):
         Clone those that should live longer than the others.
         """
         tensors = self._as_tensors()
-        return on_device(tensors, self._block.array, device, non_blocking)
+        return move_to_device(tensors, self._block.array, device, non_blocking)
 
     def nested(self, name: str, *, layout: Any = None) -> Any:
         """Returns a token field, or a ``rows`` field, as a nested tensor with one part per sample, without pad rows. It

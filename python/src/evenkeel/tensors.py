@@ -66,7 +66,7 @@ class _Maker:
         self.whole = layout
 
     def make(self, pad_token: int, label_pad: int) -> dict[str, Any]:
-        tensors = {name: self.packed(name, pad_token if name == "input_ids" else 0) for name in self.fields}
+        tensors = {name: self.pack_field(name, pad_token if name == "input_ids" else 0) for name in self.fields}
         tokens = tensors["input_ids"]
         derived: dict[str, Callable[[], Any]] = {
             "labels": lambda: packing.labels(self.layout, self.concatenate("input_ids"), cp_rank=self.cp_rank, label_pad=label_pad),
@@ -79,10 +79,10 @@ class _Maker:
         tensors["loss_weights"] = packing.loss_weights(self.layout, self.micro_batch.token_weights, tensors["loss_mask"])
         tensors["cu_seqlens"] = self.whole.cu_seqlens
         tensors["cu_seqlens_padded"] = self.whole.cu_seqlens_padded
-        tensors = {name: _of_kind(tensor, tokens) for name, tensor in tensors.items()}
+        tensors = {name: _convert_like(tensor, tokens) for name, tensor in tensors.items()}
         return {**tensors, "max_seqlen": self.whole.max_seqlen}
 
-    def of_samples(self, name: str) -> list[Any]:
+    def select_rows(self, name: str) -> list[Any]:
         """Returns the field's rows of each sample of the micro-batch."""
         rows = self.fields[name]
         last = max(self.samples, default=-1)
@@ -91,16 +91,16 @@ class _Maker:
                               "Pass the field of all samples of the step")
         return [rows[i] for i in self.samples]
 
-    def packed(self, name: str, pad: Any) -> Any:
-        rows = self.of_samples(name)
+    def pack_field(self, name: str, pad: Any) -> Any:
+        rows = self.select_rows(name)
         if self.filler:
-            like = _arrays.Rows(self.fields[name][0], name) if len(self.fields[name]) else _no_rows(name)
+            like = _arrays.Rows(self.fields[name][0], name) if len(self.fields[name]) else _empty_rows(name)
             return packing.pack(self.layout, like.empty(0, *like.trailing).value, cp_rank=self.cp_rank, pad=pad)
         return packing.pack(self.layout, rows, cp_rank=self.cp_rank, pad=pad)
 
     def concatenate(self, name: str) -> Any:
         """Concatenates the rows of the field."""
-        rows = [] if self.filler else self.of_samples(name)
+        rows = [] if self.filler else self.select_rows(name)
         if rows and _arrays.is_tensor(rows[0]):
             import torch
 
@@ -111,9 +111,9 @@ class _Maker:
         return np.zeros(len(self.layout), np.int64) if self.filler else self.micro_batch.prompt_lengths
 
 
-def _no_rows(name: str) -> _arrays.Rows:
+def _empty_rows(name: str) -> _arrays.Rows:
     return _arrays.Rows(np.empty(0, np.int64), name)
 
 
-def _of_kind(value: Any, like: Any) -> Any:
+def _convert_like(value: Any, like: Any) -> Any:
     return _arrays.convert_like(value, like) if isinstance(value, np.ndarray) else value

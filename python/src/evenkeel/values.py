@@ -152,7 +152,7 @@ class ValueClient:
     def __init__(self, url: str, *, token: str | None = None, ca: str | None = None, timeout: float = 60.0,
                  patience: float | None = 600.0) -> None:
         self._server = Server(url, token=token, ca=ca, timeout=timeout, patience=patience)
-        self._files = AnswerFiles() if self._server.is_local and AnswerFiles.are_possible() else None
+        self._files = AnswerFiles() if self._server.is_local and AnswerFiles.is_supported() else None
 
     def put(self, indexes: Sequence[int], fields: Mapping[str, Any]) -> int:
         """Stores values of several fields, and returns their number of bytes when they are durable. They become visible
@@ -304,11 +304,11 @@ def _column(name: str, rows: Any, count: int) -> _Column:
     if isinstance(rows, Values):
         column = _Column(rows.dtypes, rows.shapes, [rows.data.data])
     elif _is_tensor(rows) and rows.is_nested:
-        column = _of_nested(name, rows)
+        column = _column_of_nested(name, rows)
     elif _is_tensor(rows) or isinstance(rows, np.ndarray):
-        column = _of_rows(name, rows)
+        column = _column_of_rows(name, rows)
     else:
-        column = _of_list(name, list(rows))
+        column = _column_of_list(name, list(rows))
     if len(column.shapes) != count:
         raise InputError(f"field {name!r}: has {counted(len(column.shapes), 'value')} for {counted(count, 'index', 'indexes')}")
     return column
@@ -319,14 +319,14 @@ def _is_tensor(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def _of_rows(name: str, rows: Any) -> _Column:
+def _column_of_rows(name: str, rows: Any) -> _Column:
     if not rows.ndim:
         raise InputError(f"field {name!r}: is a single number; it must have one value per index")
     dtype, part = _bytes_of(name, rows)
     return _Column([dtype] * len(rows), [tuple(rows.shape[1:])] * len(rows), [part])
 
 
-def _of_nested(name: str, nested: Any) -> _Column:
+def _column_of_nested(name: str, nested: Any) -> _Column:
     """Converts a nested tensor: a jagged one without holes to one piece, others to one piece per value."""
     import torch
 
@@ -337,10 +337,10 @@ def _of_nested(name: str, nested: Any) -> _Column:
             rest = tuple(rows.shape[1:])
             shapes = [(end - begin, *rest) for begin, end in zip(offsets, offsets[1:])]
             return _Column([dtype] * len(shapes), shapes, [part])
-    return _of_list(name, list(nested.unbind()))
+    return _column_of_list(name, list(nested.unbind()))
 
 
-def _of_list(name: str, rows: list[Any]) -> _Column:
+def _column_of_list(name: str, rows: list[Any]) -> _Column:
     pairs = [_bytes_of(name, row) for row in rows]
     shapes = [(part.nbytes,) if dtype == BYTES else tuple(row.shape) for row, (dtype, part) in zip(rows, pairs)]
     return _Column([dtype for dtype, _ in pairs], shapes, [part for _, part in pairs])
@@ -397,16 +397,16 @@ def _join_small(parts: Iterable[memoryview]) -> list[memoryview]:
 def _read_frame(response: http.client.HTTPResponse, file: Bytes | None, fields: list[str], count: int) -> dict[str, Values]:
     """Reads values into one buffer, in which every field is aligned. In an answer file, they already are."""
     prefix = 8
-    size = _received(response, prefix) if file is None else file[:prefix]
+    size = _receive(response, prefix) if file is None else file[:prefix]
     begin_of_values = prefix + int.from_bytes(size.tobytes(), "little")
-    text = _received(response, begin_of_values - prefix) if file is None else file[prefix:begin_of_values]
+    text = _receive(response, begin_of_values - prefix) if file is None else file[prefix:begin_of_values]
     columns: dict[str, tuple[list[str], list[Shape], int, int]] = {}
     end = 0
     for name, field in json.loads(text.tobytes())["fields"].items():
         dtypes = field["dtypes"] if "dtypes" in field else [field["dtype"]] * count
         shapes: list[Shape] = [tuple(shape) for shape in field["shapes"]] if "shapes" in field else [tuple(field["shape"])] * count
         begin = end + -end % _ALIGNMENT
-        end = begin + _limited(response if file is None else None, _total(dtypes, shapes))
+        end = begin + _require_available(response if file is None else None, _total(dtypes, shapes))
         columns[name] = dtypes, shapes, begin, end
     buffer = np.empty(end, np.uint8) if file is None else file[begin_of_values:]
     found = {name: Values(dtypes, shapes, buffer[begin:end]) for name, (dtypes, shapes, begin, end) in columns.items()}
@@ -420,13 +420,13 @@ def _read_frame(response: http.client.HTTPResponse, file: Bytes | None, fields: 
     return found
 
 
-def _received(response: http.client.HTTPResponse, size: int) -> Bytes:
-    array = np.empty(_limited(response, size), np.uint8)
+def _receive(response: http.client.HTTPResponse, size: int) -> Bytes:
+    array = np.empty(_require_available(response, size), np.uint8)
     _read(response, array)
     return array
 
 
-def _limited(response: http.client.HTTPResponse | None, size: int) -> int:
+def _require_available(response: http.client.HTTPResponse | None, size: int) -> int:
     """Returns the size, unless the response is shorter."""
     if response is not None and response.length is not None and size > response.length:
         raise http.client.IncompleteRead(b"", size - response.length)

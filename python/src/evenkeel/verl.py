@@ -138,7 +138,7 @@ def prepare_micro_batches(
             "min_count": min_num_micro_batch or 1,
             "order": "pipeline" if use_dynamic_bsz_balance else "plan",
         },
-        lambda numbers: _largest(numbers, dp_group if same_micro_num_in_dp else None),
+        lambda numbers: _max_over_ranks(numbers, dp_group if same_micro_num_in_dp else None),
         "Raise max_token_len_per_gpu, or the samples of a mini-batch",
         balance={"cost": COST},
     )
@@ -175,7 +175,7 @@ def tensordict_of(micro_batch: Any, *, responses: Collection[str] = ()) -> Any:
 
     others = {"labels", "loss_weights", *responses}
     fields = {name: value_of(name, kind) for name, kind in micro_batch.kinds().items() if name not in others}
-    fields |= {name: _jagged(_of_responses(micro_batch, name)) for name in responses}
+    fields |= {name: _jagged(_response_rows(micro_batch, name)) for name in responses}
     return TensorDict(fields, batch_size=len(micro_batch.samples))
 
 
@@ -187,7 +187,7 @@ def _jagged(parts: list[Any], ragged: int = 0) -> Any:
     return torch.nested.nested_tensor_from_jagged(torch.cat(parts, ragged), ends, jagged_dim=ragged + 1)
 
 
-def _of_responses(micro_batch: Any, name: str) -> list[Any]:
+def _response_rows(micro_batch: Any, name: str) -> list[Any]:
     """Returns the rows that predict the response of each sample."""
     prompts, responses = micro_batch.prompt_lengths.tolist(), micro_batch.response_lengths.tolist()
     for index, (prompt, response) in enumerate(zip(prompts, responses)):
@@ -223,7 +223,7 @@ def _lengths_of(data: Any) -> list[int]:
     return [int(length) for length in lengths.tolist()]
 
 
-def _largest(numbers: list[int], dp_group: Any) -> list[int]:
+def _max_over_ranks(numbers: list[int], dp_group: Any) -> list[int]:
     """Returns the elementwise maximum over the ranks of the group."""
     import torch
 

@@ -81,7 +81,7 @@ def train_with_evenkeel(kind=GRPOTrainer, cap=CAP, **changes):
 class Unweighted(balanced(GRPOTrainer, max_tokens=CAP)):
     """Wrong: each micro-batch has the same weight as the whole batch."""
 
-    def _share(self, part, inputs):
+    def _loss_weight(self, part, inputs):
         return 1
 
 

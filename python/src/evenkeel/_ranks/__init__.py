@@ -38,7 +38,7 @@ def ranks_of(group: Any) -> Ranks:
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available():
         if isinstance(group, distributed.ProcessGroup):
-            return _ranks_of_python(TorchRanks.of(group))
+            return _ranks_of_torch(TorchRanks.of(group))
         if group is distributed.GroupMember.NON_GROUP_MEMBER:
             _c.raise_error("input", "group", "does not include this process",
                               "Create services and watchdogs only in processes of the group")
@@ -69,7 +69,7 @@ def _ranks_of_mpi(mpi: Any, group: Any) -> Ranks:
     return Ranks(_arrays.create(lib.evenkeel_ranks_of_mpi, handle), group, group.Get_rank(), group.Get_size())
 
 
-def _ranks_of_python(ranks: TorchRanks) -> Ranks:
+def _ranks_of_torch(ranks: TorchRanks) -> Ranks:
     number = _add(ranks)
     try:
         pointer = _arrays.create(lib.evenkeel_ranks_create, ctypes.byref(_CALLS), number, ranks.rank, ranks.size, ranks.allows_threads)
@@ -140,7 +140,7 @@ def _release(number: int) -> None:
     _groups.pop(number, None)
 
 
-def _guarded(call: Callable[..., None]) -> Callable[..., int]:
+def _as_callback(call: Callable[..., None]) -> Callable[..., int]:
     """Wraps an operation on a group as a callback that returns a status instead of raising."""
 
     def guarded(number: int, *arguments: Any) -> int:
@@ -155,7 +155,7 @@ def _guarded(call: Callable[..., None]) -> Callable[..., int]:
 
 _FUNCTIONS: tuple[Callable[..., None], ...] = (_broadcast, _all_gather, _all_gather_lists, _all_reduce, _all_to_all, _split)
 _CALLS = c.evenkeel_group_calls(*(kind(call) for (_, kind), call in zip(c.evenkeel_group_calls._fields_, (
-    *map(_guarded, _FUNCTIONS), _release))))
+    *map(_as_callback, _FUNCTIONS), _release))))
 
 
 class TorchRanks:
@@ -191,13 +191,13 @@ class TorchRanks:
 
     def broadcast(self, data: memoryview, root: int) -> None:
         if len(data):
-            self._dist.broadcast(_tensor(data), self._members[root], group=self._group.now())
+            self._dist.broadcast(_tensor(data), self._members[root], group=self._group.current())
 
     def all_gather(self, mine: memoryview, everything: memoryview) -> None:
         if len(mine) == 0:
             return
         rows = _tensor(everything).view(self.size, len(mine))
-        self._dist.all_gather(list(rows.unbind()), _tensor(mine), group=self._group.now())
+        self._dist.all_gather(list(rows.unbind()), _tensor(mine), group=self._group.current())
 
     def all_gather_lists(self, mine: memoryview, sizes: list[int], everything: memoryview) -> None:
         import torch
@@ -210,24 +210,24 @@ class TorchRanks:
         if len(mine):
             own[: len(mine)] = _tensor(mine)
         rows = torch.empty(self.size, longest, dtype=torch.uint8)
-        self._dist.all_gather(list(rows.unbind()), own, group=self._group.now())
+        self._dist.all_gather(list(rows.unbind()), own, group=self._group.current())
         torch.cat([row[:size] for row, size in zip(rows, sizes)], out=_tensor(everything))
 
     def all_reduce(self, values: memoryview, largest: bool) -> None:
         import torch
 
         reduction = self._dist.ReduceOp.MAX if largest else self._dist.ReduceOp.MIN
-        self._dist.all_reduce(torch.frombuffer(values, dtype=torch.int64), reduction, group=self._group.now())
+        self._dist.all_reduce(torch.frombuffer(values, dtype=torch.int64), reduction, group=self._group.current())
 
     def all_to_all(self, out: memoryview, out_sizes: list[int], into: memoryview, in_sizes: list[int]) -> None:
-        self._dist.all_to_all_single(_tensor(into), _tensor(out), in_sizes, out_sizes, group=self._group.now())
+        self._dist.all_to_all_single(_tensor(into), _tensor(out), in_sizes, out_sizes, group=self._group.current())
 
     def duplicate(self) -> TorchRanks:
         return TorchRanks(_new_group(self._members, asked_by=self._members), self._members)
 
     def split(self, color: int, key: int) -> TorchRanks | None:
         places: list[Any] = [None] * self.size
-        self._dist.all_gather_object(places, (color, key), group=self._group.now())
+        self._dist.all_gather_object(places, (color, key), group=self._group.current())
         mine = None
         for each in sorted({place[0] for place in places if place[0] >= 0}):
             if each != color and not _is_whole_job(self._members):
@@ -242,7 +242,7 @@ class TorchRanks:
 
     def split_by_node(self) -> TorchRanks:
         nodes: list[Any] = [None] * self.size
-        self._dist.all_gather_object(nodes, _node(), group=self._group.now())
+        self._dist.all_gather_object(nodes, _node(), group=self._group.current())
         mine = self.split(nodes.index(nodes[self.rank]), self.rank)
         assert mine is not None
         return mine
@@ -257,7 +257,7 @@ class _Group:
         if is_own:
             weakref.finalize(self, _end_group, self._place)
 
-    def now(self) -> Any:
+    def current(self) -> Any:
         if not self._place:
             raise RuntimeError("the process is ending")
         return self._place[0]
@@ -285,7 +285,7 @@ def _new_group(members: list[int], *, asked_by: list[int]) -> _Group:
     return _Group(_create_by_members(members), is_own=True)
 
 
-_made: collections.Counter[tuple[int, ...]] = collections.Counter()
+_groups_created: collections.Counter[tuple[int, ...]] = collections.Counter()
 
 
 def _create_by_members(members: list[int]) -> Any:
@@ -298,8 +298,8 @@ def _create_by_members(members: list[int]) -> Any:
     import torch.distributed as distributed
     from torch.distributed import distributed_c10d
 
-    name = f"evenkeel {members} {_made[tuple(members)]}"
-    _made[tuple(members)] += 1
+    name = f"evenkeel {members} {_groups_created[tuple(members)]}"
+    _groups_created[tuple(members)] += 1
     made = distributed_c10d._new_process_group_helper(
         len(members), members.index(distributed.get_rank()), members, distributed_c10d.Backend.GLOO,
         distributed_c10d._get_default_store(), group_name=name, timeout=distributed_c10d.default_pg_timeout)

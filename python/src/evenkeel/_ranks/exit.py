@@ -10,27 +10,27 @@ from collections.abc import Iterator
 from typing import Any
 
 _open: weakref.WeakSet[Any] = weakref.WeakSet()
-_left_behind: list[Any] = []
+_kept: list[Any] = []
 _ending = False
 
 
-def end_before_python_does(steps: Iterator[Any]) -> None:
+def close_at_exit(steps: Iterator[Any]) -> None:
     """Registers a generator to be closed at exit if the program has not closed it. All ranks close it after the same step."""
     _open.add(steps)
 
 
-def leave_behind(running: Any) -> None:
+def keep_until_exit(running: Any) -> None:
     """Keeps an object alive until the process ends, because destroying it would wait for other ranks, which may not
     destroy theirs."""
-    _left_behind.append(running)
+    _kept.append(running)
 
 
 def _end() -> None:
     global _ending
-    if _ending or not (len(_open) or _left_behind):
+    if _ending or not (len(_open) or _kept):
         return
     _ending = True
-    if getattr(sys, "last_value", None) is None and not _left_behind:
+    if getattr(sys, "last_value", None) is None and not _kept:
         for steps in list(_open):
             steps.close()
         return

@@ -39,14 +39,14 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(f"{printable(message)}. See: evenkeel-import --help")
 
 
-def _word(text: str) -> str:
+def _require_value(text: str) -> str:
     if not text:
         raise argparse.ArgumentTypeError("needs a value, but the value is empty. Check that shell variables in it are set")
     return text
 
 
 def _system(text: str) -> str:
-    if _word(text).lower() not in SYSTEMS:
+    if _require_value(text).lower() not in SYSTEMS:
         raise argparse.ArgumentTypeError(f"'{text}' is not one of {', '.join(SYSTEMS)}")
     return text.lower()
 
@@ -61,10 +61,10 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("FILE", type=_word, help="The foreign YAML file")
+    add("FILE", type=_require_value, help="The foreign YAML file")
     add("--from", dest="system", metavar="SYSTEM", type=_system,
         help="The system that it belongs to, if its keys do not show it: mindspeed-rl, roll or verl")
-    add("--output", metavar="FILE", type=_word, help="Write the configuration to this file")
+    add("--output", metavar="FILE", type=_require_value, help="Write the configuration to this file")
     add("--preset", action="store_true",
         help="Set balance.preset too: the foreign system's exact partitions instead of Evenkeel's planner")
     add("--override", metavar="KEY=VALUE", nargs="+", action="extend", default=[],

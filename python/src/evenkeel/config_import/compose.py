@@ -132,7 +132,7 @@ class _Composer:
         self.used: set[str] = set()  # overrides that chose an option
         self.choices: dict[str, str] = {}  # group -> option
         self.overridden: dict[tuple[str, Path], list[str]] = {}
-        self.made = Composition(Value({}, place=name))
+        self.composition = Composition(Value({}, place=name))
 
     def compose(self, text: str, name: str) -> Composition:
         primary = read_yaml(text, name)
@@ -152,8 +152,8 @@ class _Composer:
                     refuse(change.place, f"the file {file} was not found", "Check the name, and hydra.searchpath if it is elsewhere")
                 hint = "" if change.kind == "~" else f"To add it, write +{change.key}=..."
                 refuse(change.place, f"no defaults list has the group {change.key}", hint)
-            apply_override(self.made.root, change, self.made.lost)
-        return self.made
+            apply_override(self.composition.root, change, self.composition.lost)
+        return self.composition
 
     def find_file(self, name: str) -> tuple[str, str] | None:
         """Finds a file of the configuration by its name without ".yaml". Returns its path and text."""
@@ -188,7 +188,7 @@ class _Composer:
                 self.choices.setdefault(entry.key, entry.options[0])
 
     def visit(self, content: Value, group: str, package: Path, depth: int) -> None:
-        if depth > DEEPEST or len(self.made.files) > MOST_FILES:
+        if depth > DEEPEST or len(self.composition.files) > MOST_FILES:
             refuse(content.place, f"its defaults lists form a cycle, or have more than {DEEPEST} levels or {MOST_FILES} files")
         assert isinstance(content.data, dict)
         found = content.data.get("defaults")
@@ -205,11 +205,11 @@ class _Composer:
                 self.overridden.setdefault((_full_group(entry, group), _package_of(entry, package)), entry.options)
         for entry in entries:
             if entry.is_self:
-                merge_at(self.made.root, package, content)
+                merge_at(self.composition.root, package, content)
             elif "override" not in entry.words:
                 self.include(entry, group, package, depth)
         if not any(entry.is_self for entry in entries):
-            merge_at(self.made.root, package, content)
+            merge_at(self.composition.root, package, content)
 
     def include(self, entry: _Entry, group: str, package: Path, depth: int) -> None:
         of_group = _full_group(entry, group)
@@ -230,14 +230,14 @@ class _Composer:
         file = self.find_file(name)
         if file is None:
             if "optional" not in entry.words:
-                self.made.lost.append(LostPart(where, entry.text, name + ".yaml"))
+                self.composition.lost.append(LostPart(where, entry.text, name + ".yaml"))
             return
         path, text = file
         folder = posixpath.dirname(name)
         directive = _directive(text)
         if directive is not None and entry.where is None:
             where = _package_named(directive, (), folder)
-        self.made.files.append(path)
+        self.composition.files.append(path)
         content = read_yaml(text, path)
         if content.data is None:
             return

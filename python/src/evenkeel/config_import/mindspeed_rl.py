@@ -13,7 +13,7 @@ _PROMPTS = "counts prompts, so it is multiplied by n_samples_per_prompt"
 _MODEL = "the model and its training"
 
 
-def _grid(section: str) -> list[Key]:
+def _keys_of_grid(section: str) -> list[Key]:
     return [
         *axes(section + "."),
         Key(f"{section}.context_parallel_algo", "cp_algo"),
@@ -22,17 +22,17 @@ def _grid(section: str) -> list[Key]:
     ]
 
 
-def _model(section: str) -> Key:
+def _key_of_layers(section: str) -> Key:
     """Returns the key with the layers of a section's model: "model: NAME" in the section refers to model.NAME."""
     return Key(f"model.{{{section}.model}}.num_layers", "layers")
 
 
 def _rl_keys() -> list[Key]:
     keys = [
-        _model("megatron_training"),
-        _model("actor_config"),
-        *_grid("megatron_training"),
-        *_grid("actor_config"),
+        _key_of_layers("megatron_training"),
+        _key_of_layers("actor_config"),
+        *_keys_of_grid("megatron_training"),
+        *_keys_of_grid("actor_config"),
         Key("megatron_training.global_batch_size", "prompts", _PROMPTS),
         Key("actor_config.global_batch_size", "prompts", _PROMPTS),
         Key("rl_config.n_samples_per_prompt", "responses"),
@@ -61,7 +61,7 @@ def _rl_keys() -> list[Key]:
     return keys
 
 
-def _of_rl(keys: str) -> str:
+def _with_rl_section(keys: str) -> str:
     return " ".join("rl_config." + key for key in keys.split())
 
 
@@ -79,18 +79,18 @@ _OUTSIDE = {
     "rl_config.integrated_mode_config": "where the workers run",
     **outside(
         "the RL algorithm",
-        _of_rl(
+        _with_rl_section(
             "gamma lam adv_estimator kl_penalty kl_ctrl_type init_kl_coef kl_horizon kl_target clip_ratio clip_ratio_low "
             "clip_ratio_high clip_higher_enable cliprange_value entropy_coeff advantage_whiten beta use_kl_in_reward "
             "max_prompt_length filter_groups_enable overlong_buffer_enable overlong_buffer"
         ),
     ),
     **outside(
-        "rewards", _of_rl("rule_reward verifier_function verifier_weight verifier_parallel verifier_timeout")
+        "rewards", _with_rl_section("rule_reward verifier_function verifier_weight verifier_parallel verifier_timeout")
     ),
     **outside(
         "where the workers run and how they communicate",
-        _of_rl(
+        _with_rl_section(
             "actor_resource reference_resource reward_resource critic_resource vit_resource use_integrated_worker "
             "blocking async_engine guarantee_order zmq_communication runtime_env_path num_cpus_for_local_task "
             "num_cpus_for_placement_group"
@@ -98,19 +98,19 @@ _OUTSIDE = {
     ),
     **outside(
         "samples a worker fetches at once: Evenkeel exchanges whole steps",
-        _of_rl(
+        _with_rl_section(
             "actor_rollout_dispatch_size actor_logprob_dispatch_size ref_dispatch_size reward_dispatch_size "
             "adv_dispatch_size actor_update_dispatch_size kl_dispatch_size"
         ),
     ),
     **outside(
         "logging",
-        _of_rl("use_tensorboard use_wandb wandb_project wandb_exp_name wandb_save_dir log_max_throughput"),
+        _with_rl_section("use_tensorboard use_wandb wandb_project wandb_exp_name wandb_save_dir log_max_throughput"),
     ),
 }
 
 
-def _common(keys: list[Key], stages: list[Stage], section: str = "megatron_training") -> Table:
+def _common_table(keys: list[Key], stages: list[Stage], section: str = "megatron_training") -> Table:
     return Table(
         system="mindspeed-rl",
         title="MindSpeed-RL",
@@ -145,7 +145,7 @@ def _why_no_critic(facts: Facts) -> str:
 
 
 def _rl() -> Table:
-    table = _common(
+    table = _common_table(
         _rl_keys(),
         [
             Stage("update", True),
@@ -177,14 +177,14 @@ def _token_mean(stage: str) -> Table:
 def _tuning(section: str) -> Table:
     """SFT and DPO use one section, like Megatron's own arguments."""
     keys = [
-        _model(section),
-        *_grid(section),
+        _key_of_layers(section),
+        *_keys_of_grid(section),
         Key(f"{section}.global_batch_size", "prompts"),
         Key(f"{section}.micro_batch_size", "train.size"),
         Key(f"{section}.seed", "seed"),
         Key(f"{section}.no_shuffle", "no_shuffle"),
     ]
-    table = _common(keys, [Stage("train", True)], section)
+    table = _common_table(keys, [Stage("train", True)], section)
     table.outside.setdefault(section, _MODEL)
     table.batch = "samples"
     return table

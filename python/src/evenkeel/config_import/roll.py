@@ -44,7 +44,7 @@ _OUTSIDE = {
 }
 
 
-def _common(actor: str) -> Table:
+def _common_table(actor: str) -> Table:
     """Returns the part that all of ROLL's tables share. The trained model determines the mesh and the batches."""
     return Table(
         system="roll",
@@ -74,7 +74,7 @@ def _common(actor: str) -> Table:
     )
 
 
-def _pass(section: str, stage: str, trains: bool) -> list[Key]:
+def _keys_of_pass(section: str, stage: str, trains: bool) -> list[Key]:
     """Returns the settings for which each pass of a model has its own key."""
     padded, packed = ("_in_train", "_train") if trains else ("_in_infer", "_forward")
     packing = f"{section}.sequence_packing_args."
@@ -95,7 +95,7 @@ def _add_workers(table: Table, section: str, train: str, forward: str, is_requir
     that the model has no such pass."""
     stages = [(stage, trains) for stage, trains in ((train, True), (forward, False)) if stage]
     for stage, trains in stages:
-        table.keys += _pass(section, stage, trains)
+        table.keys += _keys_of_pass(section, stage, trains)
         table.stages.append(Stage(stage, is_required))
         table.implied.append(Implied(f"{stage}.length_round", "4", "ROLL's default", section + "."))
         if not trains:
@@ -104,7 +104,7 @@ def _add_workers(table: Table, section: str, train: str, forward: str, is_requir
         table.keys.append(Key(f"{section}.{key}", " ".join(f"{stage}.{fact}" for stage, _ in stages)))
 
 
-def _same(actor: str, *others: str) -> list[Same]:
+def _rules_of_same_keys(actor: str, *others: str) -> list[Same]:
     rules = []
     for section in others:
         for key in AXES:
@@ -116,7 +116,7 @@ def _same(actor: str, *others: str) -> list[Same]:
 
 def _rl(actor: str = "actor_train", infer: str = "actor_infer", reference: str = "reference") -> Table:
     """RLVR and agentic jobs; distillation on its own rollouts uses other names for the same sections."""
-    table = _common(actor)
+    table = _common_table(actor)
     _add_workers(table, actor, "train", "forward", True)
     _add_workers(table, reference, "", "reference")
     _add_workers(table, "critic", "critic_train", "critic_forward")
@@ -129,7 +129,7 @@ def _rl(actor: str = "actor_train", infer: str = "actor_infer", reference: str =
         Key("prompt_length", "prompt_width"),
         Key("sequence_length", "sequence_width"),
     ]
-    table.same = _same(actor, reference, "critic")
+    table.same = _rules_of_same_keys(actor, reference, "critic")
     table.implied.append(Implied("loss", "seq-mean-token-mean", "ROLL's default"))
     modes = "token-mean seq-mean-token-sum seq-mean-token-mean seq-mean-token-sum-norm"
     table.loss_words = {mode: mode for mode in modes.split()}
@@ -157,7 +157,7 @@ def _distill_rl() -> Table:
 
 def _tuning(section: str) -> Table:
     """SFT, DPO and distillation on a fixed dataset: a step is one update."""
-    table = _common(section)
+    table = _common_table(section)
     _add_workers(table, section, "train", "", True)
     table.keys.append(Key(f"{section}.training_args.num_train_epochs", "epochs"))
     table.outside.update(outside("real lengths decide, not a padded width", "sequence_length prompt_length"))
@@ -180,7 +180,7 @@ def _dpo() -> Table:
     table = _tuning("actor_train")
     _add_workers(table, "reference", "", "reference")
     table.marks = ["chosen_key", "rejected_key", "ipo"]
-    table.same = _same("actor_train", "reference")
+    table.same = _rules_of_same_keys("actor_train", "reference")
     table.annotate(("per_device_train_batch_size", "infer_batch_size"), PAIRS)
     table.implied.append(Implied("shuffle", "true", "ROLL's DPO always shuffles"))
     table.implied.append(Implied("loss", "pairs", "DPO takes the mean over pairs; a pair is one sample"))
@@ -199,7 +199,7 @@ def _distill() -> Table:
     table.keys.append(Key("distill_loss_weight", "loss"))
     table.marks = ["student", "teacher"]
     table.not_marks = ["student_train"]
-    table.same = _same("student", "teacher")
+    table.same = _rules_of_same_keys("student", "teacher")
     table.implied.append(Implied("shuffle", "true", "ROLL's distillation always shuffles"))
     return table
 

@@ -17,10 +17,10 @@ _ULYSSES = "ulysses_sequence_parallel_size"
 
 _LOGS = "the run, its logs and its checkpoints"
 _LAUNCHER = "the launcher determines where ranks run"
-_FILES = "packed micro-batches are not padded to a few shapes"
+_NOT_PADDED = "packed micro-batches are not padded to a few shapes"
 
 
-def _engine(section: str) -> list[Key]:
+def _keys_of_engine(section: str) -> list[Key]:
     """Returns the keys with mesh sizes in the section of Megatron's engine."""
     return [
         Key(section + "dynamic_context_parallel", "dynamic_cp"),
@@ -29,7 +29,7 @@ def _engine(section: str) -> list[Key]:
     ]
 
 
-def _pass(stage: str, section: str, dynamic: str, cap: str, size: str) -> list[Key]:
+def _keys_of_pass(stage: str, section: str, dynamic: str, cap: str, size: str) -> list[Key]:
     """Returns the keys that define how one pass splits its samples into micro-batches."""
     return [
         Key(section + dynamic, f"{stage}.packed"),
@@ -39,12 +39,12 @@ def _pass(stage: str, section: str, dynamic: str, cap: str, size: str) -> list[K
     ]
 
 
-def _forward_pass(stage: str, section: str) -> list[Key]:
-    return _pass(stage, section + "log_prob_", "use_dynamic_bsz", "max_token_len_per_gpu", "micro_batch_size")
+def _keys_of_forward_pass(stage: str, section: str) -> list[Key]:
+    return _keys_of_pass(stage, section + "log_prob_", "use_dynamic_bsz", "max_token_len_per_gpu", "micro_batch_size")
 
 
-def _critic_pass(stage: str, kind: str) -> list[Key]:
-    return _pass(stage, "critic.", "use_dynamic_bsz", f"{kind}_max_token_len_per_gpu", f"{kind}_micro_batch_size")
+def _keys_of_critic_pass(stage: str, kind: str) -> list[Key]:
+    return _keys_of_pass(stage, "critic.", "use_dynamic_bsz", f"{kind}_max_token_len_per_gpu", f"{kind}_micro_batch_size")
 
 
 def _rl_keys() -> list[Key]:
@@ -75,16 +75,16 @@ def _rl_keys() -> list[Key]:
         Key("algorithm.use_kl_in_reward", "kl_in_reward"),
         Key("algorithm.adv_estimator", "advantages"),
         Key("critic.enable", "critic"),
-        *_engine(_ACTOR + "megatron."),
-        *_pass("update", _ACTOR, "use_dynamic_bsz", "ppo_max_token_len_per_gpu", "ppo_micro_batch_size"),
-        *_forward_pass("log_prob", _ROLLOUT),
-        *_forward_pass("ref_log_prob", _REF),
-        *_critic_pass("critic_update", "ppo"),
-        *_critic_pass("critic_forward", "forward"),
+        *_keys_of_engine(_ACTOR + "megatron."),
+        *_keys_of_pass("update", _ACTOR, "use_dynamic_bsz", "ppo_max_token_len_per_gpu", "ppo_micro_batch_size"),
+        *_keys_of_forward_pass("log_prob", _ROLLOUT),
+        *_keys_of_forward_pass("ref_log_prob", _REF),
+        *_keys_of_critic_pass("critic_update", "ppo"),
+        *_keys_of_critic_pass("critic_forward", "forward"),
     ]
 
 
-def _same() -> list[Same]:
+def _rules_of_same_keys() -> list[Same]:
     rules = []
     for section in (_REF, "critic."):
         megatron = [(f"{section}megatron.{key}", f"{_ACTOR}megatron.{key}") for key in AXES]
@@ -104,10 +104,10 @@ def _same() -> list[Same]:
     return rules
 
 
-_RUN = {
+_COMMON_OUTSIDE = {
     "*.expert_model_parallel_size": "experts are spread over dp, without their own axis",
-    "*.pad_to_length": _FILES,
-    "*.pad_to_length_bucket": _FILES,
+    "*.pad_to_length": _NOT_PADDED,
+    "*.pad_to_length_bucket": _NOT_PADDED,
     "trainer.nnodes": _LAUNCHER,
     "trainer.n_gpus_per_node": _LAUNCHER,
     "trainer": _LOGS,
@@ -133,7 +133,7 @@ _RL_OUTSIDE = {
     "algorithm": "the RL algorithm",
     "distillation": "distillation, which this job may add",
     "skip": "rollouts that are read from a file",
-    **_RUN,
+    **_COMMON_OUTSIDE,
 }
 _FSDP = Trainer("sum", meet="micro-batch")
 _TRAINERS = {"fsdp": _FSDP, "fsdp2": _FSDP, "megatron": Trainer("mean", True)}
@@ -174,7 +174,7 @@ def _rl() -> Table:
         ],
         trainers=_TRAINERS,
         outside=_RL_OUTSIDE,
-        same=_same(),
+        same=_rules_of_same_keys(),
         harmless=harmless,
         loss_words={mode: mode for mode in modes.split()},
         cost="flops-7b",
@@ -200,8 +200,8 @@ def _tuning() -> Table:
         Key("model.use_remove_padding", "packing"),
         Key("engine._target_", "trainer"),
         Key("engine.strategy", "trainer"),
-        *_engine("engine."),
-        *_pass("train", "data.", "use_dynamic_bsz", "max_token_len_per_gpu", "micro_batch_size"),
+        *_keys_of_engine("engine."),
+        *_keys_of_pass("train", "data.", "use_dynamic_bsz", "max_token_len_per_gpu", "micro_batch_size"),
     ]
     model = outside("the model and its training", "model engine optim")
     return Table(
@@ -218,7 +218,7 @@ def _tuning() -> Table:
             "data.max_length": "real lengths decide, not a padded width",
             "data": "where samples come from: set source",
             **model,
-            **_RUN,
+            **_COMMON_OUTSIDE,
         },
         not_marks=["actor_rollout_ref"],
         implied=[

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn, Optional
 
 from evenkeel import _c
-from evenkeel._conventions import IGNORED, OF_INPUTS, WITHOUT_LOSS, of_response, require_conventions
+from evenkeel._conventions import IGNORED, OF_INPUTS, WITHOUT_LOSS, cut_to_response, require_conventions
 from evenkeel._text import counted
 from evenkeel.errors import InputError
 
@@ -263,7 +263,7 @@ class Rows:
         if prompt == 0:  # lists of all conventions are equally long, so a job cannot infer it
             self.summary.read_as[name] = {"at": "response"}
         try:
-            return of_response(name, values, at, prompt, responses)
+            return cut_to_response(name, values, at, prompt, responses)
         except InputError as error:
             self._refuse(name, error.message, error.hint)
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from evenkeel import _arrays, _c, packing, padding, prefix
 from evenkeel import _prototypes as c
 from evenkeel._c import lib
-from evenkeel._text import counted, there_are
+from evenkeel._text import counted, describe_count
 from evenkeel.balance import compute_bins, compute_partition, lists_of
 from evenkeel.errors import InputError
 
@@ -79,7 +79,7 @@ def _partition(algorithm: int, seqlen_list: Numbers, k_partitions: int, equal_si
     if k < 1:
         _c.raise_error("input", "k_partitions", f"is {k}; it must be at least 1")
     if checked and len(costs) < k:
-        _c.raise_error("input", "k_partitions", f"is {k}, but {there_are(len(costs), 'value', only=True)}, so some groups would be empty")
+        _c.raise_error("input", "k_partitions", f"is {k}, but {describe_count(len(costs), 'value', only=True)}, so some groups would be empty")
     if equal_size and k >= 1 and len(costs) % k != 0:
         _c.raise_error("input", "equal_size", f"{counted(len(costs), 'value')} cannot be divided into {counted(k, 'group')} of equal size")
     items, offsets = compute_partition(algorithm, costs, k, equal_size)

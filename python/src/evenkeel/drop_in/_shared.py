@@ -177,7 +177,7 @@ def plan_together(make: Callable[[], Any], group: Any, *, together: bool, strict
         planners.append(make())
         return int(planners[0].count() if strict else planners[0].count_under_cap(planners[0].count()))
 
-    largest = _largest if together else _own
+    largest = _compute_largest if together else _compute_alone
     count: int = largest(first_count, group)
     (planner,) = planners
     count = planner.agreed_count(count)
@@ -190,11 +190,11 @@ def plan_together(make: Callable[[], Any], group: Any, *, together: bool, strict
     return partitions
 
 
-def _own(compute: Callable[[], int], group: Any) -> int:
+def _compute_alone(compute: Callable[[], int], group: Any) -> int:
     return compute()
 
 
-def _largest(compute: Callable[[], int], group: Any) -> int:
+def _compute_largest(compute: Callable[[], int], group: Any) -> int:
     """Returns the maximum over the ranks of the group. If ``compute`` raises on one rank, all ranks raise."""
     failure = None
     try:

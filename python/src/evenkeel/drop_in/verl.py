@@ -238,7 +238,7 @@ class _GroupedMicroBatches:
                                f"{self.max_tokens}",
                                "Raise max_token_len, or shorten the samples of the group")
         count = self.agreed_count(count)
-        while count < len(self.tokens) and not self._is_kept(count):
+        while count < len(self.tokens) and not self._keeps_cap(count):
             count = self.agreed_count(count + 1)
         return count
 
@@ -246,7 +246,7 @@ class _GroupedMicroBatches:
         size = self.group_size
         return [[i for g in part for i in range(g * size, (g + 1) * size)] for part in self._groups(count)]
 
-    def _is_kept(self, count: int) -> bool:
+    def _keeps_cap(self, count: int) -> bool:
         return all(sum(self.tokens[g] for g in part) <= self.max_tokens for part in self._groups(count))
 
     def _groups(self, count: int) -> list[list[int]]:

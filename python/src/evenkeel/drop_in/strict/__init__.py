@@ -27,17 +27,17 @@ class AssertedLimitError(LimitError, AssertionError):
 
 def strictly(module: ModuleType, *more: str) -> dict[str, Any]:
     """Returns what the public names of a drop-in module, and ``more``, stand for, with ``strict_reference=True`` as the default."""
-    return {name: _strict(getattr(module, name)) for name in (*module.__all__, *more)}
+    return {name: _make_strict(getattr(module, name)) for name in (*module.__all__, *more)}
 
 
-def _strict(thing: Any) -> Any:
+def _make_strict(thing: Any) -> Any:
     if isinstance(thing, type):
-        made = {name: _strict_method(kept) for name, kept in vars(thing).items() if _has_choice(getattr(kept, "__func__", kept))}
+        made = {name: _make_strict_method(kept) for name, kept in vars(thing).items() if _has_choice(getattr(kept, "__func__", kept))}
         return type(thing.__name__, (thing,), {**made, "__doc__": thing.__doc__}) if made else thing
-    return _asserting(_with_default(thing) if _has_choice(thing) else thing)
+    return _with_assertion_errors(_with_default(thing) if _has_choice(thing) else thing)
 
 
-def _strict_method(method: Any) -> Any:
+def _make_strict_method(method: Any) -> Any:
     if isinstance(method, classmethod):
         return classmethod(_with_default(method.__func__))
     return _with_default(method)
@@ -55,19 +55,19 @@ def _with_default(function: Any) -> Any:
     return strict
 
 
-def _asserting(function: Any) -> Any:
+def _with_assertion_errors(function: Any) -> Any:
     @functools.wraps(function)
     def asserting(*arguments: Any, **named: Any) -> Any:
         try:
             made = function(*arguments, **named)
         except Error as error:
             raise _to_assertion(error) from error.__cause__
-        return _asserting_items(made) if inspect.isgenerator(made) else made
+        return _items_with_assertion_errors(made) if inspect.isgenerator(made) else made
 
     return asserting
 
 
-def _asserting_items(items: Iterator[Any]) -> Iterator[Any]:
+def _items_with_assertion_errors(items: Iterator[Any]) -> Iterator[Any]:
     try:
         yield from items
     except Error as error:
