@@ -48,8 +48,8 @@ void FollowingTokens::write(std::int64_t run, RowRange rows, std::int64_t ahead,
 
 std::int64_t FollowingTokens::halo_token(std::int64_t place) const {
   if (place < std::ssize(halo_)) return halo_[static_cast<std::size_t>(place)];
-  throw InputError("halo tokens", "the number of tokens is " + std::to_string(halo_.size()) +
-                                      ", but token " + std::to_string(place) + ", counted from 0, is needed");
+  throw InputError("halo tokens", "the number of tokens is " + std::to_string(halo_.size()) + ", but token " +
+                                      std::to_string(place) + ", counted from 0, is needed");
 }
 
 std::int64_t FollowingTokens::token_after(std::int64_t run, std::span<const std::int64_t> path,

@@ -37,7 +37,7 @@ def _rows_of_columns(columns: Mapping[Any, Any]) -> Iterator[Any]:
     if firsts and all(isinstance(first, Mapping) for first in firsts):
         _c.raise_error("input", "dataset", f"is a mapping of splits ({', '.join(map(str, columns))}), not of columns",
                        f"Pass one split: dataset[{next(iter(columns))!r}]")
-    for name, column in columns.items():
+    for name in columns:
         if sizes[name] != max(sizes.values()):
             _c.raise_error("input", f"column {name!r}", f"has {counted(sizes[name], 'row')}; other columns have {max(sizes.values())}",
                            "Give all columns equally many rows")
