@@ -83,9 +83,18 @@ def test_lists_without_whole_numbers_are_refused(values, what):
         read(values)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float8_e4m3fn"])
+def test_a_tensor_of_small_floats_is_refused(dtype):
+    torch = pytest.importorskip("torch")
+    if not hasattr(torch, dtype):
+        pytest.skip(f"this PyTorch has no {dtype}")
+    with pytest.raises(evenkeel.InputError, match=f"dtype 'torch.{dtype}'"):
+        read(torch.tensor([1.0, 2.0]).to(getattr(torch, dtype)))
+
+
 @pytest.mark.parametrize("values", [None, 3, "123", {1, 2}, {1: 2}, object(), iter([1, 2])])
 def test_an_object_that_is_not_a_list_has_a_wrong_type(values):
-    with pytest.raises(TypeError, match="lengths is a"):
+    with pytest.raises(TypeError, match="lengths has the type"):
         read(values)
 
 

@@ -74,7 +74,7 @@ def test_an_empty_batch_is_padded_to_an_empty_tensor():
         (lambda: padding.pad_right(np.ones(3), [1, 2], seq=-1), "seq: is -1; it must be at least 0"),
         (lambda: padding.pad_right(np.ones(3), [4, -1]), "sequence"),
         (lambda: padding.pad_right(np.ones(3), [3], kept=([0], [4])), "not within its length"),
-        (lambda: padding.pad_right(np.ones(3), [3], kept=([0, 0], [1])), None),
+        (lambda: padding.pad_right(np.ones(3), [3], kept=([0, 0], [1])), "kept: has 2 range starts and 1 range end for 1 sequence"),
         (lambda: padding.response_prediction_rows([3], [4]), "4"),
         (lambda: padding.response_prediction_rows([3], [1, 1]), "2 entries for 1"),
     ],

@@ -40,6 +40,7 @@ def test_tensors_are_returned_as_tensors():
     "wrong, error",
     [
         ([[1, 2, 3]], "runs[0]: are not pairs of integers. Write [[value, tokens], ...]"),
+        ([[1, 2], [3]], "runs[0]: are not pairs of integers. Write [[value, tokens], ...]"),
         ([[0.5, 2]], "runs[0]: are not pairs of integers. Write [[value, tokens], ...]"),
         ([[1, -2]], "runs[0]: have a run of -2 tokens; the length of a run cannot be negative"),
         ([[2**31, 2]], "runs[0]: have the value 2147483648, which int32 cannot hold. Choose another dtype"),
@@ -49,6 +50,11 @@ def test_invalid_runs_are_refused(wrong, error):
     with pytest.raises(evenkeel.InputError) as raised:
         runs.expand([wrong])
     assert str(raised.value) == error
+
+
+def test_runs_are_only_expanded_to_integers():
+    with pytest.raises(evenkeel.InputError, match="dtype: is float32; it must be a dtype of integers"):
+        runs.expand([[[1, 2]]], np.float32)
 
 
 def test_policy_versions_stay_with_their_tokens_through_packing_cutting_and_merging():

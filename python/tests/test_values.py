@@ -327,3 +327,9 @@ def test_it_needs_neither_the_c_library_nor_torch(tmp_path):
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path,
                          env={**os.environ, "PYTHONPATH": str(tmp_path)})
     assert run.stdout == "24 False\n"
+
+
+@pytest.mark.parametrize("url", ["ftp://here", "http://127.0.0.1:99999", "http://[::1"])
+def test_an_address_that_is_not_a_url_is_refused(url):
+    with pytest.raises(evenkeel.ConfigError, match="url: is .* such as http://127.0.0.1:8710"):
+        ValueClient(url)

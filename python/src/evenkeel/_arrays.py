@@ -65,9 +65,11 @@ def integers(values: Any, name: str) -> npt.NDArray[np.int64]:
         _c.raise_error("input", name, f"has {counted(found.ndim, 'dimension')}; it must have one")
     if found.size == 0:
         return np.empty(0, np.int64)
-    if found.dtype.kind not in "iu":
+    is_float = is_tensor(values) and values.is_floating_point()  # bfloat16 and float8 are bits of integers in NumPy
+    if is_float or found.dtype.kind not in "iu":
         conversion = "long()" if is_tensor(values) else "astype('int64')"
-        _c.raise_error("input", name, f"has the dtype {found.dtype.name!r}; it must contain whole numbers",
+        dtype = str(values.dtype) if is_tensor(values) else found.dtype.name
+        _c.raise_error("input", name, f"has the dtype {dtype!r}; it must contain whole numbers",
                        f"Convert it if that is right: {name}.{conversion}")
     copy = np.array(found, dtype=np.int64, order="C")
     if found.dtype.kind == "u" and found.dtype.itemsize == 8 and copy.min() < 0:

@@ -173,8 +173,10 @@ class WithFields:
         """Returns a view of a field [rows, axes] as [axes, rows], the layout in which models expect positions with several
         axes (M-RoPE)."""
         rows = self[name]
-        if rows.ndim != 2:
-            _c.raise_error("input", f"field {name!r}", f"has the shape {list(rows.shape)}; it must be [rows, axes]")
+        shape = getattr(rows, "shape", None)  # fields of kind rows, text and bytes are not arrays
+        if shape is None or len(shape) != 2:
+            form = f"is of kind {self.kinds()[name]}" if shape is None else f"has the shape {list(shape)}"
+            _c.raise_error("input", f"field {name!r}", f"{form}; it must be [rows, axes], with one row per token")
         return rows.T
 
     def _by_name(self) -> dict[str, Any]:
@@ -289,8 +291,10 @@ def _numbers(values: Sequence[Any], name: str) -> npt.NDArray[Any]:
     if array.dtype.kind != "f":
         return array
     if types != {float}:
-        elements = np.asarray(values, object).ravel()
-        _require_exact(np.asarray([each for each in elements if isinstance(each, (int, np.integer))], np.int64), name)
+        whole = [each for each in np.asarray(values, object).ravel() if isinstance(each, (int, np.integer))]
+        if any(not -(2**63) <= each < 2**63 for each in whole):
+            _c.raise_error("input", f"field {name!r}", "has a whole number that does not fit into int64", "Pass real numbers only")
+        _require_exact(np.asarray(whole, np.int64), name)
     with np.errstate(over="ignore"):
         rounded: npt.NDArray[Any] = array.astype(np.float32)
     if (np.isinf(rounded) != np.isinf(array)).any():

@@ -59,14 +59,18 @@ class Server:
 
     def __init__(self, url: str, *, token: str | None = None, ca: str | None = None, timeout: float = 60.0,
                  patience: float | None = 600.0, headers: Headers | None = None) -> None:
-        parts = urllib.parse.urlsplit(url)
+        try:
+            parts = urllib.parse.urlsplit(url)
+            port = parts.port
+        except ValueError as error:
+            raise ConfigError(f"url: is {url!r}; it must be an address such as http://127.0.0.1:8710: {error}") from error
         is_socket = parts.scheme == "unix" and parts.path
         if not is_socket and (parts.scheme not in ("http", "https") or not parts.hostname):
             raise ConfigError(f"url: is {url!r}; it must be an address such as http://127.0.0.1:8710")
         self._url = url.rstrip("/")
         self._socket = parts.path if is_socket else None
         self._host = parts.hostname or "localhost"
-        self._port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._port = port or (443 if parts.scheme == "https" else 80)
         self._path = "" if is_socket else parts.path.rstrip("/")
         self._tls = ssl.create_default_context(cafile=ca) if parts.scheme == "https" else None
         self._headers = dict(headers or {})

@@ -54,14 +54,14 @@ def pad_right(ragged: Any, lengths: Any, *, seq: int | None = None, kept: Any = 
     rows = _arrays.Rows(ragged, "ragged")
     numbers = _arrays.integers(lengths, "lengths")
     begins, ends = (np.zeros_like(numbers), numbers) if kept is None else (_arrays.integers(k, "kept") for k in kept)
+    if not len(numbers) == len(begins) == len(ends):
+        _c.raise_error("input", "kept", f"has {counted(len(begins), 'range start')} and {counted(len(ends), 'range end')} for "
+                       f"{counted(len(numbers), 'sequence')}")
     if seq is None:
         seq = max(0, int((ends - begins).max(initial=0)))
     if seq < 0:
         _c.raise_error("input", "seq", f"is {seq}; it must be at least 0")
     target = rows.empty(len(numbers), seq, *rows.trailing)
-    if not len(numbers) == len(begins) == len(ends):
-        _c.raise_error("input", "kept", f"has {counted(len(begins), 'range start')} and {counted(len(ends), 'range end')} for "
-                       f"{counted(len(numbers), 'sequence')}")
     pad_row = rows.row_of(pad, "pad")
     lib.evenkeel_pad_right(_c.address(numbers), _c.address(begins), _c.address(ends), len(numbers), _c.int64(seq),
                            _arrays.row_bytes_of(target.array, 2), _arrays.readable(rows.array, "ragged"),

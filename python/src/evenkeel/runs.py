@@ -23,7 +23,10 @@ def expand(runs: Sequence[Any], dtype: npt.DTypeLike = np.int32) -> list[npt.NDA
     Raises InputError for anything but pairs of integers, a negative number of tokens, and a value that ``dtype`` cannot
     represent.
     """
-    return [_rows_of(pairs, i, np.dtype(dtype)) for i, pairs in enumerate(runs)]
+    kind = np.dtype(dtype)
+    if kind.kind not in "iu":
+        _c.raise_error("input", "dtype", f"is {kind}; it must be a dtype of integers", "Choose one, such as int32")
+    return [_rows_of(pairs, i, kind) for i, pairs in enumerate(runs)]
 
 
 def segments(rows: Any) -> tuple[npt.NDArray[np.int64], Any]:
@@ -40,8 +43,11 @@ def segments(rows: Any) -> tuple[npt.NDArray[np.int64], Any]:
 
 def _rows_of(pairs: Any, sample: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     where = f"runs[{sample}]"
-    array = np.asarray(pairs)
-    if array.size == 0:
+    try:
+        array = np.asarray(pairs)
+    except ValueError:  # lists of different lengths
+        array = np.empty((1, 0, 0))
+    if array.size == 0 and array.ndim < 3:
         return np.empty(0, dtype)
     if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
         _c.raise_error("input", where, "are not pairs of integers", "Write [[value, tokens], ...]")

@@ -381,6 +381,8 @@ def _count_micro_batches(step: Step, mini_batch: int | None) -> int:
     if mini_batch is None and len(numbers) > 1:
         _c.raise_error("input", "mini_batch", f"was not passed, but the step has {len(numbers)} mini-batches",
                        "Pass micro_batch.mini_batch")
+    if mini_batch is not None and mini_batch not in numbers:
+        _c.raise_error("input", "mini_batch", f"is {mini_batch}, but the step has the mini-batches {sorted(numbers)}", "Pass one of them")
     return sum(mini_batch in (None, part.mini_batch) for part in step)
 
 

@@ -92,5 +92,6 @@ results["scales"] = [
     scaled.gradient_scale(whole, over="all") == service.size,
     scaled.gradient_scale(whole, micro_batches="mean") == service.size * n,
 ]
-results["wrong"] = [error_of(lambda: scaled.gradient_scale(whole, over="dp")), error_of(lambda: scaled.gradient_scale(whole, dp_ranks="max"))]
+results["wrong"] = [error_of(lambda: scaled.gradient_scale(whole, over="dp")), error_of(lambda: scaled.gradient_scale(whole, dp_ranks="max")),
+                    error_of(lambda: scaled.gradient_scale(whole, micro_batches="mean", mini_batch=9))]
 report_result(service.rank, results=results)

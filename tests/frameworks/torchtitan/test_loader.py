@@ -111,6 +111,16 @@ def test_a_state_of_other_samples_is_refused():
         loader([([1], [2])]).load_state_dict(loader().state_dict())
 
 
+def test_a_refused_state_does_not_move_the_loader():
+    before = loader()
+    next(iter(before))
+    other = loader([([1], [2])])
+    unmoved = other.state_dict()
+    with pytest.raises(evenkeel.InputError):
+        other.load_state_dict(before.state_dict())
+    assert other.state_dict() == unmoved
+
+
 @pytest.mark.parametrize(
     "tokens, error, text",
     [

@@ -112,9 +112,11 @@ class BalancedDataLoader(BaseDataLoader):
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         if not state_dict:  # torchtitan may pass an empty state
             return
+        before = self._epoch, self._first, self._taken
         self._epoch, self._first, self._taken = (int(state_dict[name]) for name in ("epoch", "first", "taken"))
         for name, value in self.state_dict().items():
             if state_dict.get(name) != value:
+                self._epoch, self._first, self._taken = before
                 refuse(
                     f"state_dict[{name!r}]", f"is {state_dict.get(name)!r}, but this loader has {value!r}",
                     "Load the state into a loader of the same data and settings, or start over",
