@@ -362,6 +362,7 @@ def test_bfloat16_becomes_float32(tmp_path):
 
 @pytest.mark.parametrize("name, content, why", [
     ("a.npz", b"nothing", "is damaged"), ("a.npz", b"PK\3\4", "is damaged"), ("a.npy", b"", "is damaged"),
+    ("a.safetensors", b"\2" + bytes(7) + b"[]", "its header is not a JSON object"),
     ("a.safetensors", b"\xff" * 8, "its header has"), ("a.safetensors", b"abc", "is damaged"),
     ("a.safetensors", b"\x3c" + bytes(7) + b'{"x": {"dtype": "I64", "shape": [2], "data_offsets": [0,8]}}' + bytes(8), "that its shape requires"),
 ])

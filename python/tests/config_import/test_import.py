@@ -71,6 +71,8 @@ def test_a_file_of_an_unknown_system_is_refused():
     assert "could be a configuration of mindspeed-rl or roll" in error_of("rl_config: {a: 1}\nactor_train: {b: 1}")
     with pytest.raises(ConfigError, match="has no key that says how verl makes batches"):
         import_config("{}", "job.yaml", "verl")
+    with pytest.raises(ConfigError, match="system: is 'openrlhf'; it must be mindspeed-rl, roll, verl or None"):
+        import_config("{}", "job.yaml", "openrlhf")
     assert "has no key that says" in error_of("actor_infer: {generating_args: {top_k: 1}}")
 
 

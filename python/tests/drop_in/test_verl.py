@@ -245,6 +245,7 @@ def test_a_sample_above_the_cap_is_named():
 
 
 @pytest.mark.parametrize("arguments", [{"max_token_len": 0}, {"max_token_len": -3}, {"num_batches_divided_by": -1},
+                                       {"max_token_len": 0, "force_group_size": 2},
                                        {"min_num_micro_batch": -1}, {"force_group_size": 0}, {"force_group_size": 3}])
 def test_settings_that_make_no_sense_are_refused(arguments):
     with pytest.raises(evenkeel.Error):

@@ -69,6 +69,8 @@ def import_config(
     override that Hydra would reject.
     """
     document = Document(text, name, overrides, environment, read_file)
+    if system is not None and system not in SYSTEMS:
+        refuse("system", f"is {system!r}; it must be {', '.join(SYSTEMS)} or None")
     imported = Imported(system or _recognize(document, name))
     imported.files = document.files
     imported.lost_files = [f"{part.file} ({part.entry})" for part in document.lost]

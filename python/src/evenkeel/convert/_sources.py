@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import pathlib
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
@@ -100,5 +101,5 @@ def _rows_of_lines(name: str) -> Iterator[Any]:
                     _c.raise_error("input", f"{name}:{number}", f"is not valid JSON: {error}")
     except UnicodeDecodeError as error:
         _c.raise_error("input", name, f"is not UTF-8: {error}")
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         _c.raise_error("io", name, f"cannot be read: {error}")

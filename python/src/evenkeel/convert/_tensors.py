@@ -79,6 +79,8 @@ def _read_safetensors(path: str, tensors: Tensors) -> None:
         if length > size - 8:
             raise ValueError(f"its header has {counted(length, 'byte')}, but the file has only {size}")
         header = json.loads(file.read(length))
+    if not isinstance(header, dict):
+        raise ValueError("its header is not a JSON object")
     tensors.metadata.update(header.pop("__metadata__", {}))
     for name, entry in header.items():
         begin, end = entry["data_offsets"]

@@ -215,6 +215,8 @@ class _GroupedMicroBatches:
     ) -> None:
         if group_size < 1 or len(lengths) % group_size != 0:
             _shared.refuse("force_group_size", f"{counted(len(lengths), 'sample')} cannot be split into groups of {group_size}")
+        if max_tokens < 1:
+            _shared.refuse("max_token_len", f"is {max_tokens}; it must be at least 1")
         groups = [lengths[i : i + group_size] for i in range(0, len(lengths), group_size)]
         self.group_size = group_size
         self.pipeline_order = pipeline_order
