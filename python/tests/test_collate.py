@@ -75,7 +75,7 @@ def test_a_step_is_a_list_of_micro_batches():
         ({"input_ids": [1, 2], "attention_mask": [1, 0]}, r"samples\[0\]\['attention_mask'\]: is not 1 at every token"),
         ({"input_ids": [1, 2], "completion_mask": [0, 1]}, r"samples\[0\]\['completion_mask'\]: would be ignored. Set labels to -100"),
         ({"input_ids": [1, 2], "seq_lengths": [1, 1]}, r"samples\[0\]\['seq_lengths'\]: would be ignored. Pass samples that are not packed"),
-        ({"labels": [1]}, r"samples\[0\]\['input_ids'\]: has the shape \[\]"),
+        ({"labels": [1]}, r"samples\[0\]: has no input_ids. Give each sample its tokens"),
     ],
 )
 def test_samples_that_do_not_fit_are_refused(sample, text):

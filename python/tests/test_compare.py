@@ -137,10 +137,10 @@ def test_lengths_are_read(tmp_path, text):
 @pytest.mark.parametrize(("text", "expected"), [
     ("", "lengths.csv: has no lengths"),
     ("length\n", "lengths.csv: has no lengths"),
-    ("length\n5\nfive\n", "lengths.csv:3: 'five' has no length"),
-    ("uid,length\na,5\nb\n", "lengths.csv:3: 'b' has no length"),
-    ("prompt_length\n5\n", "lengths.csv:1: 'prompt_length' has no length"),
-    ("5,6\n", "lengths.csv:1: '5,6' has no length"),
+    ("length\n5\nfive\n", "lengths.csv:3: cannot read a length from 'five'"),
+    ("uid,length\na,5\nb\n", "lengths.csv:3: cannot read a length from 'b'"),
+    ("prompt_length\n5\n", "lengths.csv:1: cannot read a length from 'prompt_length'"),
+    ("5,6\n", "lengths.csv:1: cannot read a length from '5,6'"),
     ("length\n5\n0\n", "lengths.csv:3: the length is 0; a sample must have at least 1 token"),
 ])
 def test_files_without_lengths_are_refused(run, text, expected):

@@ -212,7 +212,7 @@ MASK = np.ones((2, 3), bool)
         (lambda: prefix.group(LAYOUT, np.zeros((2, 3)), np.zeros((3, 4), int)), "suffix: has the dtype int64"),
         (lambda: prefix.group(LAYOUT, np.zeros((2, 3, 2)), np.zeros((3, 4))), r"suffix: has rows of shape \(\)"),
         (lambda: prefix.group(LAYOUT, np.zeros((2, 1, 3)), np.zeros((3, 2, 4)), heads_first=True), "2 heads"),
-        (lambda: prefix.ungroup(LAYOUT, np.zeros((2, 5))), r"values: is \[2, 5\]"),
+        (lambda: prefix.ungroup(LAYOUT, np.zeros((2, 5))), r"values: batch size and width are"),
         (lambda: prefix.ungroup(LAYOUT, np.zeros(6)), "they must have at least 2"),
         (lambda: prefix.ungroup(LAYOUT, np.zeros((2, 6), order="F")), "not contiguous"),
         (lambda: prefix.concat_input(LAYOUT, np.zeros((2, 3)), MASK, np.zeros((3, 4)), np.ones((3, 4), bool)), "mask"),

@@ -93,7 +93,7 @@ def test_layouts_that_cannot_be_cut_are_refused():
     ):
         with pytest.raises(evenkeel.InputError):
             wrong()
-    with pytest.raises(TypeError, match="neither a PackedLayout nor a PackedTreeLayout"):
+    with pytest.raises(TypeError, match="layout must be a PackedLayout or a PackedTreeLayout, not"):
         routes.sequence_runs(None, "flat", cp_rank=0)
 
 

@@ -90,7 +90,7 @@ def _partition(algorithm: int, seqlen_list: Numbers, k_partitions: int, equal_si
 
 def longest_processing_time_with_cap(seqlen_list: Numbers, k_partitions: int, max_token_len: int) -> Lists:
     costs, k, groups = whole_numbers(seqlen_list, "seqlen_list"), _c.int64(k_partitions), ctypes.c_int64()
-    if k < 1:
+    if k < 1 and len(costs):
         _c.raise_error("input", "k_partitions", f"is {k}; it must be at least 1")
     items, offsets = np.empty_like(costs), np.empty(max(k, 0) + len(costs) + 1, np.int64)
     lib.evenkeel_partition_with_cap(_c.address(costs), len(costs), k, _c.int64(max_token_len), _c.address(items),
