@@ -24,8 +24,8 @@ enum class WaitFor : std::uint8_t {
 
 inline constexpr std::int64_t no_step = -1;
 
-/// Marks a part of the calling thread's work until this object is destroyed, which restores the previous
-/// part. A Phase without a step has the step of the enclosing Phase.
+/// Marks a phase of the calling thread's work until this object is destroyed, which restores the previous
+/// phase. A Phase without a step has the step of the enclosing Phase.
 class Phase {
  public:
   explicit Phase(const char* name, std::int64_t step = no_step) noexcept;
@@ -33,7 +33,7 @@ class Phase {
   Phase& operator=(const Phase&) = delete;
   ~Phase();
 
-  /// Ends the current part of the calling thread, and begins the part `name`.
+  /// Ends the calling thread's current phase, and begins the phase `name`. Keeps the step.
   static void switch_to(const char* name) noexcept;
 
  private:

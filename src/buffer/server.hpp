@@ -21,10 +21,10 @@ struct ServerSettings {
 
 class HttpListener;
 
-/// HTTP/1.1 server with one thread per connection. Heads and bodies of requests have deadlines, and silent
-/// connections are closed. The constructors of derived classes start listening. They throw ConfigError for a
-/// non-loopback address without a token, and for a certificate without a key or vice versa; they throw
-/// IoError if the server cannot listen on the address or cannot use the certificate.
+/// HTTP/1.1 server with one thread per connection. The headers and body of a request must arrive within
+/// deadlines, and idle connections are closed. The constructors of derived classes start listening. They
+/// throw ConfigError for a non-loopback address without a token, and for a certificate without a key or vice
+/// versa; they throw IoError if the server cannot listen on the address or cannot use the certificate.
 class ListeningServer {
  public:
   ~ListeningServer();

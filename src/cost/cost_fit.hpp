@@ -99,7 +99,7 @@ struct FitGroups {
 /// costs of two samples, but finer units reduce the rounding error of other costs, such as communication.
 enum class TokenUnits : std::int16_t {
   one = 1,
-  fine = 24576,  ///< used if communication has a cost, which is less than the work of a token
+  fine = 24576,  ///< used if communication has a cost, since it costs less to pass a token than to compute it
 };
 
 /// Returns a cost model with integer coefficients, which partitions need, in the proportions of `times`. The

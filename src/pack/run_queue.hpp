@@ -61,8 +61,8 @@ class RunQueue {
   }
 
  private:
-  /// Prefetch distance in bytes. It covers many times the memory latency, since page addresses must also be
-  /// translated, but it still fits in a cache of 256 KiB.
+  /// Prefetch distance in bytes. It hides many times the latency of memory, since a prefetch may also miss
+  /// the TLB, but it still fits in a cache of 256 KiB.
   static constexpr std::size_t distance = std::size_t{64} << 10;
   static constexpr std::size_t capacity = 64;
 

@@ -11,8 +11,8 @@
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 
-// Boost.Serialization of samples and plans in messages between ranks. When the members of a type change,
-// increment its version, and keep reading the old version.
+// Boost.Serialization of samples and plans, for messages between ranks of one job. When the members of a type
+// change, increment its version.
 
 BOOST_CLASS_VERSION(evenkeel::SampleShape, 1)
 BOOST_CLASS_VERSION(evenkeel::LengthEntry, 1)

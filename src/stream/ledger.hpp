@@ -320,7 +320,7 @@ class Ledger {
   std::unordered_map<std::int64_t, std::vector<AddedFields>> added_;
   std::map<std::string, std::int64_t> missing_fields_;   ///< see Status::missing_fields
   std::map<std::int64_t, SampleAccepted> late_samples_;  ///< late samples to be dropped, by arrival number
-  std::map<std::int64_t, DropReason> due_;  ///< reason of each drop that is due, by arrival number
+  std::map<std::int64_t, DropReason> due_;  ///< reason for each drop that is due, by arrival number
   std::map<std::int64_t, Step> steps_;      ///< untrained steps and the latest formed step, by number
   Amount received_;
   Amount waiting_;

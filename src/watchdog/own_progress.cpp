@@ -26,8 +26,8 @@ double seconds_of(clockid_t clock) noexcept {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// Returns the processor-time clock of the thread with this id, like pthread_getcpuclockid(). The low bits
-// select the processor time of a thread.
+// Returns the CPU-time clock of the thread with this id, like pthread_getcpuclockid(). The low bits are the
+// kernel's CPUCLOCK_PERTHREAD and CPUCLOCK_SCHED.
 clockid_t cpu_clock_of(std::int32_t thread) noexcept {
   return static_cast<clockid_t>(~static_cast<unsigned>(thread) << 3U | 6U);
 }

@@ -29,7 +29,7 @@ class LeastTokens {
 /// rank could run two such items within that time.
 class LongItems {
  public:
-  /// Quantities of an item on a level.
+  /// Time, communication and wasted work of an item if it runs on a group of one level.
   struct Place {
     Cost time = 0;  ///< time of the item alone; -1 if it does not fit
     /// The item's communication minus the amount that its own attention hides; may be negative.

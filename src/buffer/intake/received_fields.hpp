@@ -58,8 +58,8 @@ struct SampleLengths {
 /// field in common.
 [[nodiscard]] JsonlSchema combine_disjoint_schemas(const JsonlSchema& a, const JsonlSchema& b);
 /// Returns the common schema of the fields that were added so far and the fields of one more request. Fields
-/// in both schemas are joined like those of join_schemas(), which explains `may_widen`. Throws InputError
-/// that names the field if they are not compatible.
+/// in both schemas are joined as in join_schemas(), which explains `may_widen`. Throws InputError naming the
+/// field if they are not compatible.
 [[nodiscard]] JsonlSchema join_late_field_schemas(const JsonlSchema& so_far, const JsonlSchema& more,
                                                   bool may_widen);
 

@@ -14,7 +14,8 @@
 namespace evenkeel {
 namespace {
 
-/// Returns the length of the common prefix of two samples.
+/// Returns the number of leading tokens that two samples share: those up to the end of the first ancestor of
+/// `before`'s last segment whose subtree also has `sample`'s last segment.
 std::int64_t common_prefix_length(const PrefixTree& tree, std::int64_t before, std::int64_t sample) {
   std::int64_t segment = tree.sample_end(before);
   const std::int64_t end = tree.sample_end(sample);

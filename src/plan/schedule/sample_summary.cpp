@@ -11,8 +11,9 @@
 namespace evenkeel {
 namespace {
 
-// Returns the rows of a sample's loss mask, among all rows of the mask, that can carry loss. A response token
-// that starts its sample is not predicted. With shared prefixes, only response tokens can carry loss.
+// Returns the rows of sample `i` that can carry loss, as a range of rows of the whole batch's mask. Excludes
+// a response token that starts its sample, because nothing predicts it. With shared prefixes, only rows whose
+// label is a response token can carry loss.
 RowRange rows_with_loss(const RaggedBatch& batch, std::int64_t i, FieldKind kind, bool shared) {
   const SampleShape& sample = batch.samples()[static_cast<std::size_t>(i)];
   RowRange rows = batch.rows_of(kind, i);

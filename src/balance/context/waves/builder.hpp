@@ -38,7 +38,7 @@ struct Waves {
 /// Items are found by bisection, so a trial takes O(n log n), or more if lengths do not increase with work.
 class WaveBuilder {
  public:
-  /// `items` are sorted by descending work.
+  /// Precondition: `items` is in descending order of work.
   WaveBuilder(const Levels& levels, std::vector<Item> items);
 
   /// Returns waves of all items. Keeps the waves of `start`, adds items to them, and then adds waves.

@@ -335,8 +335,8 @@ void improve_waves(Waves& waves, const Levels& levels, const SmallItems& small,
 
 namespace {
 
-/// Assigns adjacent ranks, from rank 0 on, to groups in descending order of size. Sizes are powers of two, so
-/// each group begins at a multiple of its size.
+/// Assigns consecutive ranks, starting with rank 0, to the groups of one wave. Precondition: `tasks` are in
+/// descending order of group size. Sizes are powers of two, so each group begins at a multiple of its size.
 void assign_ranks_in_wave(std::span<OpenTask> tasks, const Levels& levels) {
   std::int64_t first = 0;
   for (OpenTask& task : tasks) {
