@@ -132,7 +132,7 @@ void add_excess_micro_batches_advice(const RunPicture& run, const PassFigures& s
                                               format_with_commas(sums.empty), sums.empty == 1 ? "is" : "are");
   all.push_back(
       {share,
-       fmt::format("A DP rank has {}{}; by tokens and cap, {} may be enough.{}",
+       fmt::format("A DP rank has {}{}; judging by the tokens and the cap, {} could be enough.{}",
                    format_count(sums.micro_batches, "micro-batch", "micro-batches"),
                    run.points().size() == 1 ? "" : " over all steps", format_with_commas(sums.lower_bound),
                    empty),

@@ -68,7 +68,7 @@ std::string describe_activity(const WatchedRank& rank) {
 std::string last_activity_text(std::span<const int> blamed, std::span<const RankState> ranks) {
   const WatchedRank& first = ranks[static_cast<std::size_t>(blamed.front())];
   if (first.has_ended) return blamed.size() == 1 ? "which has ended" : "the first of which has ended";
-  return (blamed.size() == 1 ? "last activity: " : "last activity of the first rank: ") +
+  return (blamed.size() == 1 ? "its last activity: " : "last activity of the first rank: ") +
          describe_activity(first);
 }
 
@@ -77,7 +77,7 @@ std::string no_progress_text(double seconds) {
 }
 
 std::string end_text(double seconds) {
-  return fmt::format(". Aborting the job (time limit of the watchdog: {:g} s)", seconds);
+  return fmt::format(". Aborting the job, to end it within the time limit of the watchdog, {:g} s", seconds);
 }
 
 /// Returns the verdict for the case that no rank makes progress. If all waiting ranks are waiting for others
@@ -193,12 +193,12 @@ std::string message_of(const Verdict& verdict, std::span<const RankState> ranks,
   }
   const std::string seen = last_activity_text(verdict.blamed, ranks);
   if (verdict.kind == Verdict::Kind::absent)
-    return no_progress_text(still) + " while others wait for " + who + ", " + seen + end;
+    return no_progress_text(still) + " while others wait for " + who + "; " + seen + end;
   double silent = INFINITY;
   for (const int rank : verdict.blamed)
     silent = std::min(silent, ranks[static_cast<std::size_t>(rank)].silent_seconds);
   return fmt::format(
-      "{} {} sent no heartbeat for {:.1f} seconds, {}. {} process has crashed or is suspended, or its "
+      "{} {} sent no heartbeat for {:.1f} seconds; {}. {} process has crashed or is suspended, or its "
       "machine "
       "or network link is down{}",
       who, have, silent, seen, one ? "Its" : "At least one", end);

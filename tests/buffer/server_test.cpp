@@ -307,7 +307,7 @@ TEST(BufferServer, requires_a_token_to_listen_on_the_network) {
   listen({.address = "0.0.0.0", .port = 0, .token = "secret"});
   const OpenServer there;
   EXPECT_THAT(report_of<IoError>([&] { listen({.port = there.port()}); }).message,
-              HasSubstr("cannot be used: listening on it failed"));
+              HasSubstr("cannot be opened for listening"));
 }
 
 TEST(BufferServer, speaks_tls_with_a_certificate) {

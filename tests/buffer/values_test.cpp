@@ -387,8 +387,9 @@ TEST(ValueStore, names_both_versions_when_it_refuses_what_another_version_wrote)
   const std::filesystem::path file = scratch.path() / "saved";
   write_text(file, "{\"format\":\"evenkeel-values\",\"version\":2,\"records\":0}\n");
   ValueStore values(memory());
-  EXPECT_THAT(report_of<InputError>([&] { (void)values.load(file); }).message,
-              HasSubstr("has version 2 of the format; this program reads and writes version 1"));
+  EXPECT_THAT(
+      report_of<InputError>([&] { (void)values.load(file); }).message,
+      HasSubstr("is in version 2 of its format; this version of Evenkeel reads and writes version 1"));
 
   const auto later = memory();
   StoreChange change;

@@ -97,7 +97,7 @@ def has_one_message(cell: Cell, end: End) -> bool:
             return (reported == 1 and noticed == 0 and f"{cell.fault.call}:" in end.errors[0] and
                     f"rank {cell.fault.rank})" in end.errors[0])
         case Expected.STUCK:
-            return reported == 1 and noticed == 0 and "(time limit of the watchdog: " in end.errors[0]
+            return reported == 1 and noticed == 0 and "within the time limit of the watchdog, " in end.errors[0]
         case Expected.GONE:
             return reported == 0 and noticed == 1 and f"rank {cell.fault.rank} " in end.notices[0]
         case Expected.REFUSED if end.crashed_in_mpi:

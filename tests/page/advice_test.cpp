@@ -110,7 +110,8 @@ TEST(Advice, counts_micro_batches_above_the_bound_and_names_the_setting_that_req
   step.lower_bound = 1;
   const std::vector<Advice> advice = advice_on_step(step);
   ASSERT_THAT(advice, SizeIs(1));
-  EXPECT_THAT(advice[0].what, HasSubstr("has 2 micro-batches; by tokens and cap, 1 may be enough."));
+  EXPECT_THAT(advice[0].what,
+              HasSubstr("has 2 micro-batches; judging by the tokens and the cap, 1 could be enough."));
   EXPECT_THAT(advice[0].action, HasSubstr("micro_batch.max_tokens"));
   step.planning.may_require_more = true;
   EXPECT_THAT(advice_on_step(step)[0].why, HasSubstr("min_count"));

@@ -165,17 +165,18 @@ const std::vector<RankState> four{watched(0, "n1", {"gather lengths", 3, "other 
                                   watched(3, "n2", {"gather lengths", 3, "other ranks in MPI_Allreduce"})};
 
 TEST(Message, of_a_silent_rank_names_rank_host_phase_and_cause) {
-  EXPECT_EQ(message_of({Kind::silent, {2}}, four, 60),
-            "rank 2 (host n2) has sent no heartbeat for 50.0 seconds, last activity: read samples of step 3. "
-            "Its process has crashed or is suspended, or its machine or network link is down. Aborting the "
-            "job (time limit of the watchdog: 60 s)");
+  EXPECT_EQ(
+      message_of({Kind::silent, {2}}, four, 60),
+      "rank 2 (host n2) has sent no heartbeat for 50.0 seconds; its last activity: read samples of step 3. "
+      "Its process has crashed or is suspended, or its machine or network link is down. Aborting the "
+      "job, to end it within the time limit of the watchdog, 60 s");
 }
 
 TEST(Message, of_an_absent_rank_says_what_it_does_instead) {
   EXPECT_EQ(
       message_of({Kind::absent, {2}}, four, 60),
-      "no progress for 51.0 seconds while others wait for rank 2 (host n2), last activity: read samples "
-      "of step 3. Aborting the job (time limit of the watchdog: 60 s)");
+      "no progress for 51.0 seconds while others wait for rank 2 (host n2); its last activity: read samples "
+      "of step 3. Aborting the job, to end it within the time limit of the watchdog, 60 s");
 }
 
 TEST(Message, of_ranks_that_have_not_arrived_names_the_meeting) {
@@ -185,7 +186,7 @@ TEST(Message, of_ranks_that_have_not_arrived_names_the_meeting) {
             "rank 2 has not joined the watchdogs of the other ranks, which have waited for 51.0 seconds. "
             "Its process has crashed, is suspended or has not started its watchdog, or its machine or "
             "network link is down. Aborting the "
-            "job (time limit of the watchdog: 60 s)");
+            "job, to end it within the time limit of the watchdog, 60 s");
   ranks[3] = never_heard;
   ranks[3].host = "n2";
   EXPECT_THAT(message_of({Kind::missing, {2, 3}}, ranks, 60),

@@ -201,9 +201,10 @@ class _Places:
             if self.at != "response":
                 return "response_token", self.offset
             if self.r == width or name in WITHOUT_LOSS:
-                others = "'next' (shifted) or 'response'" if self.r == width else "or 'next' (shifted)"
-                _refuse(name, f"has {counted(width, 'column')}, but it is not specified whether the value of a token is at the token, or at "
-                              "the row that predicts it", f"Pass at={{{name!r}: 'token'}}, {others}")
+                other = " If it is the value of a response token, pass 'response'" if self.r == width else ""
+                _refuse(name, f"has {counted(width, 'value')} per sample, but it is not specified where the value of a token is",
+                        f"If it is at the token itself, pass at={{{name!r}: 'token'}}. If it is at the token before, which predicts it, pass "
+                        f"'next'.{other}")
             return "token", 0
         if wide == width - 1:
             return "response_token", 1
@@ -258,7 +259,7 @@ def _tokens_first(name: str, column: Any, n: int, width: int) -> Any:
         return column
     if shape[1] == width:
         _refuse(name, f"has the shape {list(shape)}, but it is not known which dimension holds the tokens",
-                "Pass it separately: Samples(axes={'position_ids': ...})")
+                f"Pad the batch to a width other than {width}, or construct Samples with axes={{'position_ids': ...}}")
     return column.transpose(1, 2) if _arrays.is_tensor(column) else np.swapaxes(column, 1, 2)
 
 

@@ -191,9 +191,10 @@ void HttpListener::bind_and_listen() {
     port_ = -1;
   }
   if (port_ < 0) {
-    throw IoError(settings_.address + ":" + std::to_string(settings_.port),
-                  "cannot be used: listening on it failed",
-                  "Use an address of this machine, and a port that no other program uses");
+    throw IoError(
+        settings_.address + ":" + std::to_string(settings_.port), "cannot be opened for listening",
+        "Use an address of this machine, and a port that no other program uses; ports below 1024 need "
+        "special privileges");
   }
   server_->listen_with_backlog(backlog);
 }

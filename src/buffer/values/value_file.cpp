@@ -61,10 +61,11 @@ class ValueFileReader {
       throw InputError(file_.path(), "is not a file of values", "Name a file that a store has saved");
     if (const auto version = in.value("version", nlohmann::json()); version != value_file_version) {
       throw InputError(file_.path(),
-                       "has version " + version.dump() +
-                           " of the format; this program reads and writes version " +
+                       (version.is_null() ? "does not state the version of its format"
+                                          : "is in version " + version.dump() + " of its format") +
+                           std::string("; this version of Evenkeel reads and writes version ") +
                            std::to_string(value_file_version),
-                       "Use the program that wrote it");
+                       "Load it with the version of Evenkeel that saved it");
     }
     const nlohmann::json records = in.value("records", nlohmann::json());
     if (!records.is_number_unsigned()) reject();

@@ -111,7 +111,7 @@ void inspect_length_table(const InputFile& file) {
 }
 
 void inspect_dataset(const std::filesystem::path& path) {
-  const IndexedDataset dataset(dataset_prefix(path));
+  const IndexedDataset dataset(indexed_dataset_prefix(path));
   std::cout << format_count(dataset.num_documents(), "document") << " of "
             << format_count(dataset.num_sequences(), "sequence") << " of " << name_of(dataset.dtype())
             << (dataset.has_modes() ? ", with modes\n" : "\n");
@@ -218,7 +218,7 @@ bool inspect_by_extension(const std::filesystem::path& path) {
   const std::string ending = path.extension().string();
   if (ending == ".safetensors") {
     inspect_tensors(std::make_unique<TensorFile>(path));
-  } else if (is_dataset_file_name(path)) {
+  } else if (is_indexed_dataset_path(path)) {
     inspect_dataset(path);
   } else {
     return false;

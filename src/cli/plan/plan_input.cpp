@@ -129,7 +129,7 @@ PlanInput read_token_input(const InputFile& file, PrefixSharing sharing, const N
 }
 
 PlanInput read_document_input(const std::filesystem::path& path, PrefixSharing sharing) {
-  const IndexedDataset dataset(dataset_prefix(path));
+  const IndexedDataset dataset(indexed_dataset_prefix(path));
   if (sharing != PrefixSharing::none) {
     throw InputError(path.string(), "has documents without prompts, so there is nothing to share",
                      "Set prefix.share: false");
@@ -177,14 +177,14 @@ PlanInput read_sample_input(const std::filesystem::path& path, PrefixSharing sha
 PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing sharing, const NamedFields& fields,
                           std::int64_t ahead) {
   print_reading_note(path.string(), std::span(&path, 1));
-  PlanInput input = is_dataset_file_name(path) ? read_document_input(path, sharing)
-                                               : read_sample_input(path, sharing, fields, ahead);
+  PlanInput input = is_indexed_dataset_path(path) ? read_document_input(path, sharing)
+                                                  : read_sample_input(path, sharing, fields, ahead);
   if (input.table.size() == 0) throw InputError(path.string(), "has no samples", "Give at least one sample");
   return input;
 }
 
 PrefixSharing most_detailed_sharing(const std::filesystem::path& path, PrefixSharing wanted) {
-  if (is_dataset_file_name(path)) return wanted;
+  if (is_indexed_dataset_path(path)) return wanted;
   return has_tokens(InputFile(path)) ? PrefixSharing::trees : wanted;
 }
 
@@ -192,7 +192,7 @@ void read_fields_of_plan(const std::filesystem::path& path, const PlanSettings& 
                          LengthTable& table) {
   const auto numbers = [&](const std::string& field, const std::string& key) {
     std::vector<std::int64_t> found;
-    if (!is_dataset_file_name(path)) found = read_integers_of_table(InputFile(path), field);
+    if (!is_indexed_dataset_path(path)) found = read_integers_of_table(InputFile(path), field);
     if (std::ssize(found) == table.size()) return found;
     throw InputError(path.string(),
                      "has no column or key '" + field + "' with numbers, which " + key + " requires",

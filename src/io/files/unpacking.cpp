@@ -20,9 +20,9 @@ namespace {
 constexpr std::int64_t unpacked_block_bytes = std::int64_t{1} << 20;
 
 /// Reads a compressed file block by block.
-class PackedBytes {
+class CompressedFile {
  public:
-  explicit PackedBytes(const InputFile& file)
+  explicit CompressedFile(const InputFile& file)
       : file_(file), block_(static_cast<std::size_t>(std::min(unpacked_block_bytes, file.size()))) {}
 
   /// Returns the next block; empty at the end of the file.
@@ -71,7 +71,7 @@ class Inflation {
 };
 
 void unpack_gzip(const InputFile& file, const std::function<void(std::span<const char>)>& take) {
-  PackedBytes packed(file);
+  CompressedFile packed(file);
   Inflation inflation;
   z_stream& stream = inflation.stream();
   std::vector<char> out(unpacked_block_bytes);
@@ -104,7 +104,7 @@ struct FreeStream {
 };
 
 void unpack_zstd(const InputFile& file, const std::function<void(std::span<const char>)>& take) {
-  PackedBytes packed(file);
+  CompressedFile packed(file);
   const std::unique_ptr<ZSTD_DStream, FreeStream> stream(ZSTD_createDStream());
   if (!stream) throw std::bad_alloc();
   std::vector<char> out(unpacked_block_bytes);

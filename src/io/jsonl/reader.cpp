@@ -123,7 +123,9 @@ class RowReader {
   template <typename T>
   void read_number(const element& value, T& out) const {
     if (read_element(value, out)) return;
-    fail("has an element " + text_of(value) + "; it must be " + describe_expected_type());
+    const bool is_alone = spec_.rule().is_per_sample() && spec_.trailing.empty();
+    fail((is_alone ? "is " : "has the element ") + text_of(value) + "; it must be " +
+         describe_expected_type());
   }
 
   /// Transposes [axes][rows] to [rows][axes]. If no line had an element, the number of axes is unknown.

@@ -44,9 +44,9 @@ enum class IndexedDType : std::uint8_t {
 
 /// Returns the path of a dataset's files without the extension ".bin" or ".idx". `path` is either file, or a
 /// path without such an extension.
-[[nodiscard]] std::filesystem::path dataset_prefix(std::filesystem::path path);
+[[nodiscard]] std::filesystem::path indexed_dataset_prefix(std::filesystem::path path);
 /// Returns whether the path has the extension ".bin" or ".idx".
-[[nodiscard]] bool is_dataset_file_name(const std::filesystem::path& path);
+[[nodiscard]] bool is_indexed_dataset_path(const std::filesystem::path& path);
 
 /// A Megatron-Core indexed dataset, open for reading. `<prefix>.bin` has the elements of all sequences,
 /// concatenated; `<prefix>.idx` has the lengths and offsets of the sequences, and the starts of the
@@ -58,11 +58,11 @@ enum class IndexedDType : std::uint8_t {
 /// InputFile). Reads are local and thread-safe.
 class IndexedDataset {
  public:
-  /// `prefix` is a result of dataset_prefix(). Throws IoError if a file cannot be read, and InputError naming
-  /// the file and the violated rule: the magic, version 1 and a known dtype; an index of the size given by
-  /// its counts, with or without modes; lengths that are not negative; sequences that start where the
-  /// previous one ends, the last one ending with `.bin`; document starts that begin with 0, never decrease,
-  /// and end with the number of sequences.
+  /// `prefix` is a result of indexed_dataset_prefix(). Throws IoError if a file cannot be read, and
+  /// InputError naming the file and the violated rule: the magic, version 1 and a known dtype; an index of
+  /// the size given by its counts, with or without modes; lengths that are not negative; sequences that start
+  /// where the previous one ends, the last one ending with `.bin`; document starts that begin with 0, never
+  /// decrease, and end with the number of sequences.
   explicit IndexedDataset(const std::filesystem::path& prefix);
 
   [[nodiscard]] IndexedDType dtype() const noexcept { return dtype_; }

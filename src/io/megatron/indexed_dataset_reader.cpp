@@ -94,12 +94,12 @@ IndexedDType optimal_dtype(std::int64_t vocab_size) noexcept {
   return vocab_size < 65500 ? IndexedDType::uint16 : IndexedDType::int32;
 }
 
-bool is_dataset_file_name(const std::filesystem::path& path) {
+bool is_indexed_dataset_path(const std::filesystem::path& path) {
   return path.extension() == ".bin" || path.extension() == ".idx";
 }
 
-std::filesystem::path dataset_prefix(std::filesystem::path path) {
-  if (is_dataset_file_name(path)) path.replace_extension();
+std::filesystem::path indexed_dataset_prefix(std::filesystem::path path) {
+  if (is_indexed_dataset_path(path)) path.replace_extension();
   return path;
 }
 

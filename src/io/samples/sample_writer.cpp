@@ -94,7 +94,10 @@ class RolloutWriter : public SampleWriter {
 class DocumentWriter : public SampleWriter {
  public:
   DocumentWriter(const std::filesystem::path& path, DroppedFields dropped, IndexedDType tokens)
-      : path_(path), dropped_(std::move(dropped)), tokens_(tokens), dataset_(dataset_prefix(path), tokens) {}
+      : path_(path),
+        dropped_(std::move(dropped)),
+        tokens_(tokens),
+        dataset_(indexed_dataset_prefix(path), tokens) {}
 
   using SampleWriter::write;
   void write(const RaggedBatch& batch, std::span<const Uid> uids) override {
@@ -232,7 +235,7 @@ std::optional<SampleFormat> format_of(const std::filesystem::path& path) {
   if (ending == ".jsonl") return SampleFormat::jsonl;
   if (ending == ".safetensors") return SampleFormat::safetensors;
   if (ending == ".csv") return SampleFormat::lengths;
-  if (is_dataset_file_name(path)) return SampleFormat::megatron;
+  if (is_indexed_dataset_path(path)) return SampleFormat::megatron;
   return std::nullopt;
 }
 
@@ -253,7 +256,7 @@ std::unique_ptr<SampleWriter> make_sample_writer(SampleFormat format, const std:
 
 std::vector<std::filesystem::path> files_of(SampleFormat format, const std::filesystem::path& path) {
   if (format != SampleFormat::megatron) return {path};
-  const std::string prefix = dataset_prefix(path).string();
+  const std::string prefix = indexed_dataset_prefix(path).string();
   return {prefix + ".bin", prefix + ".idx"};
 }
 

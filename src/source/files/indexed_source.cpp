@@ -32,7 +32,7 @@ void require_integer_dtype(const IndexedDataset& dataset) {
 std::unique_ptr<IndexedSource> IndexedSource::open(const Communicator& comm,
                                                    const std::filesystem::path& prefix) {
   auto source = run_together(comm, [&] {
-    std::unique_ptr<IndexedSource> made(new IndexedSource(dataset_prefix(prefix)));
+    std::unique_ptr<IndexedSource> made(new IndexedSource(indexed_dataset_prefix(prefix)));
     require_integer_dtype(made->dataset_);
     return made;
   });

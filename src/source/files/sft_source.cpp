@@ -32,7 +32,7 @@ fs::path part_path(const fs::path& prefix, std::string_view part) {
 
 /// Returns the dataset's prefix: the path without .bin or .idx and without one of the suffixes in part_names.
 fs::path strip_part(const fs::path& path) {
-  const std::string name = dataset_prefix(path).string();
+  const std::string name = indexed_dataset_prefix(path).string();
   for (const std::string_view part : part_names) {
     if (name.ends_with(part)) return name.substr(0, name.size() - part.size());
   }
@@ -42,7 +42,7 @@ fs::path strip_part(const fs::path& path) {
 /// Returns whether a path names an SFT dataset: it ends with a suffix in part_names, or it is the prefix of
 /// an existing SFT dataset but not the name of an indexed dataset.
 bool is_sft_dataset(const fs::path& path) {
-  const fs::path name = dataset_prefix(path);
+  const fs::path name = indexed_dataset_prefix(path);
   if (strip_part(path) != name) return true;
   std::error_code unknown;  // ignored: a file that cannot be examined causes an error when it is opened
   return !fs::exists(name.string() + ".idx", unknown) &&

@@ -320,7 +320,7 @@ def test_an_index_that_was_cleared_and_used_again_is_dealt_out_again():
     ({0: {"uid": 1}, 1: {"total_lengths": 5}}, {}, evenkeel.InputError, "sample 0: has no tag 'total_lengths'; its tags are: uid"),
     ({0: {"total_lengths": 5}, 1: {"total_lengths": 99}}, {}, evenkeel.LimitError, "sample 1: has 99 tokens, but max_tokens is 64"),
     ({}, {"task_name": None}, evenkeel.ConfigError, "sampling_config.task_name: is missing"),
-    ({}, {"dp_rank": 2}, evenkeel.ConfigError, "sampling_config.dp_rank: is 2, but there are 2 ranks"),
+    ({}, {"dp_rank": 2}, evenkeel.ConfigError, "sampling_config.dp_rank: is 2; it must be from 0 to 1"),
 ], ids=["no length", "too long", "no task", "no such rank"])
 def test_the_sampler_refuses_what_it_cannot_balance(tags, request_, error, why):
     with pytest.raises(error, match=why):

@@ -355,12 +355,12 @@ TEST(ReadSamples, a_field_that_does_not_fit_the_schema_is_an_error) {
   EXPECT_EQ(jsonl_error(rollout_with("\"adv\": 1"), {advantages}).message,
             "field 'adv' (response_token, float32) has 1 where a list is expected");
   EXPECT_EQ(jsonl_error(rollout_with("\"adv\": [1, true]"), {advantages}).message,
-            "field 'adv' (response_token, float32) has an element true; it must be a real number within "
+            "field 'adv' (response_token, float32) has the element true; it must be a real number within "
             "the range of float32, or an integer that float32 represents exactly");
   EXPECT_THAT(jsonl_error(rollout_with("\"adv\": [1, 1e39]"), {advantages}).message,
               HasSubstr("a real number within the range of float32"));
   EXPECT_EQ(jsonl_error(rollout_with("\"n\": 1.5"), {count}).message,
-            "field 'n' (sample, int64) has an element 1.5; it must be a 64-bit integer");
+            "field 'n' (sample, int64) is 1.5; it must be a 64-bit integer");
   EXPECT_THAT(jsonl_error(rollout_with("\"n\": 9223372036854775808"), {count}).message,
               HasSubstr("it must be a 64-bit integer"));
   EXPECT_THAT(jsonl_error(rollout_with("\"mask\": [true, 1, false]"), {mask}).message,
@@ -368,7 +368,7 @@ TEST(ReadSamples, a_field_that_does_not_fit_the_schema_is_an_error) {
   EXPECT_EQ(jsonl_error(rollout_with("\"top\": [[1, 2], [3]]"), {pairs}).message,
             "field 'top' (response_token, int64) has 1 element in a row; other samples have 2");
   EXPECT_THAT(jsonl_error(rollout_with("\"top\": [[1, 2], [3, [4]]]"), {pairs}).message,
-              HasSubstr("has an element [4]"));
+              HasSubstr("has the element [4]"));
 }
 
 TEST(ReadSamples, a_schema_with_a_dtype_that_json_cannot_express_is_refused) {

@@ -217,7 +217,7 @@ class WaveSearch {
     std::ranges::stable_sort(fillings, {}, &Filling::end);
     if (levels_.num_items() <= max_in_a_grid)
       for (const Filling& filling : std::span(fillings).first(std::min(fillings.size(), most_even)))
-        filled.push_back(fill_start_evenly(filling));
+        filled.push_back(fill_start_and_spread_rest(filling));
     for (const Cost height : heights_)
       if (--fills > 0) filled.push_back(fill_up_start(fillings.front(), height));
     return filled;
@@ -232,7 +232,7 @@ class WaveSearch {
   }
 
   /// Fills up the start, and spreads the remaining small items evenly over all ranks.
-  [[nodiscard]] Waves fill_start_evenly(const Filling& filling) {
+  [[nodiscard]] Waves fill_start_and_spread_rest(const Filling& filling) {
     WaveTrial trial = filling.start->trial;
     trial.slack = filling.slack;
     Waves waves = builder_.fill_up(trial, filling.start->waves);
