@@ -329,8 +329,8 @@ class BalancedSampler(BaseSampler):
                 raise ConfigError(f"sampling_config.{name}: is missing. Set it")
         rank, batch = int(config["dp_rank"]), config["batch_index"]
         if not 0 <= rank < self._dp_size:
-            raise ConfigError(f"sampling_config.dp_rank: is {rank}; it must be from 0 to {self._dp_size - 1}, since the sampler was created with "
-                              f"dp_size={self._dp_size}")
+            raise ConfigError(f"sampling_config.dp_rank: is {rank}; it must be from 0 to {self._dp_size - 1}, since the sampler was created "
+                              f"with dp_size={self._dp_size}")
         if batch_size % self._group_size:
             raise ConfigError(f"batch_size: is {batch_size}, which is not a multiple of the {counted(self._group_size, 'sample')} of a group")
         states = self._states.setdefault(partition.partition_id, {}).setdefault(config["task_name"], {})
