@@ -111,7 +111,7 @@ def test_other_columns_are_unchanged():
     ({"odd": OWN}, {"odd": "response"}, "'odd': .*does not match at: response for"),
     ({"odd": OWN}, {"odd": "tokens"}, "Use one of token, next, response, sample"),
     ({"odd": OWN}, {"even": "token"}, "'even': is named in at, but is not a tensor of the batch"),
-    ({"labels": np.where(OF_TOKENS > 0, IDS, -100)}, {}, "'labels': has 7 columns, but it is not specified.*at={'labels': 'token'}"),
+    ({"labels": np.where(OF_TOKENS > 0, IDS, -100)}, {}, "'labels': has 7 values per sample, but it is not specified.*at={'labels': 'token'}"),
     ({"labels": np.where(ATTENTION > 0, IDS, -100)}, {"labels": "token"}, "'labels': marks prompt tokens, which are not trained"),
     ({"labels": np.where(OF_TOKENS > 0, IDS, -100)}, {"labels": "next"}, "'labels': is set at the last token"),
     ({"loss_mask": OF_RESPONSES}, {}, "'loss_mask': is present as well as response_mask"),

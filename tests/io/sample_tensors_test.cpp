@@ -255,7 +255,7 @@ TEST(SampleTensors, errors_name_the_tensor_and_the_position) {
               HasSubstr("does not specify where samples begin"));
   EXPECT_THAT(with([&](Tensors& t) { t.ids("x", {5}, five); }), HasSubstr("neither input_ids nor tokens"));
   EXPECT_THAT(with([&](Tensors& t) { t.ids("tokens", {5}, five).ids("input_ids", {5}, five); }),
-              HasSubstr("mean the same"));
+              HasSubstr("serve the same purpose"));
   EXPECT_THAT(with([&](Tensors& t) {
                 t.add<float>("tokens", {1}, {1}).ids("offsets", {2}, {0, 1});
               }),

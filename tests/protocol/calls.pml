@@ -142,8 +142,8 @@ inline agree_on_ranges(mesh) {
   work()
 }
 
-/* StepMaker::require_shared_rows. */
-inline require_shared_rows(mesh) {
+/* StepMaker::check_shared_rows. */
+inline check_shared_rows(mesh) {
   look_up(HAS_SHARED_ROWS);
   if
   :: goes_on && so ->
@@ -214,7 +214,7 @@ inline first_pass(mesh, key) {
   agree_on_ranges(mesh);
   plan(mesh);
   choose_shapes(mesh);
-  require_shared_rows(mesh);
+  check_shared_rows(mesh);
   exchange_samples(mesh)
 }
 
@@ -236,12 +236,12 @@ inline later_pass(mesh) {
   fi;
   look_up(SENDS_ANEW);
   if
-  :: goes_on && so -> work(); require_shared_rows(mesh); exchange_samples(mesh)
+  :: goes_on && so -> work(); check_shared_rows(mesh); exchange_samples(mesh)
   :: else -> work()
   fi;
   if
   :: goes_on && any_fields ->
-     agree_on_ranges(mesh); require_shared_rows(mesh); gather_row_counts(mesh); exchange_samples(mesh)
+     agree_on_ranges(mesh); check_shared_rows(mesh); gather_row_counts(mesh); exchange_samples(mesh)
   :: goes_on && !any_fields -> work(); agree(EVERYONE(mesh))
   :: else
   fi

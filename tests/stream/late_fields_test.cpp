@@ -113,7 +113,8 @@ TEST(LateFields, have_names_that_no_sample_brings) {
     settings.late_fields = std::move(late_fields);
     return message_of([&] { settings.validate(); });
   };
-  EXPECT_THAT(rejection_reason({"values", "version"}), HasSubstr("lists 'version', which every sample has"));
+  EXPECT_THAT(rejection_reason({"values", "version"}),
+              HasSubstr("lists 'version', which belongs to the sample itself"));
   EXPECT_THAT(rejection_reason({"values", "values"}), HasSubstr("lists 'values' twice"));
   EXPECT_THAT(rejection_reason({""}), HasSubstr("lists an empty name"));
 }

@@ -155,9 +155,10 @@ TEST(InferSchema, uneven_or_mixed_lists_are_errors) {
   const auto line = [](const std::string& value) {
     return R"({"prompt_ids": [1], "response_ids": [2], "x": )" + value + "}";
   };
-  EXPECT_THAT(inferring_fails(line("[[1], [2, 3]]")).message, HasSubstr("different shapes"));
-  EXPECT_THAT(inferring_fails(line("[1, [2]]")).message, HasSubstr("different shapes"));
-  EXPECT_THAT(inferring_fails(line("[[2], 1]")).message, HasSubstr("different shapes"));
+  EXPECT_THAT(inferring_fails(line("[[1], [2, 3]]")).message,
+              HasSubstr("lists of different lengths or depths"));
+  EXPECT_THAT(inferring_fails(line("[1, [2]]")).message, HasSubstr("lists of different lengths or depths"));
+  EXPECT_THAT(inferring_fails(line("[[2], 1]")).message, HasSubstr("lists of different lengths or depths"));
   EXPECT_THAT(inferring_fails(line("[1, \"a\"]")).message, HasSubstr("has \"a\" at [1]; it may contain"));
   EXPECT_THAT(inferring_fails(line("[null, 0.5]")).message, HasSubstr("has null at [0]; it may contain"));
   EXPECT_THAT(inferring_fails(line("[true, 1]")).message, HasSubstr("mixes booleans"));

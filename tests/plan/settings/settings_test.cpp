@@ -221,7 +221,7 @@ TEST(PlanSettings, flexible_groups_are_rejected_with_other_planners) {
       EXPECT_THAT(message, HasSubstr("cannot be combined with mesh.cp: flexible"));
     }
   };
-  expect_refused([](PlanSettings& s) { s.cp.size = 2; }, "mesh.cp", "cp to 1");
+  expect_refused([](PlanSettings& s) { s.cp.size = 2; }, "mesh.cp", "with cp 1");
   expect_refused(
       [](PlanSettings& s) {
         s.mini_batches = {2, false, false};

@@ -237,9 +237,9 @@ TEST(WrongSteps, a_step_that_one_rank_has_moved_from_is_everybodys_error) {
       const Step kept = std::move(gone);
       const Step& meant = world.rank() == bad ? gone : step;
       const std::string rank = "rank " + std::to_string(bad);
-      expect_input_error([&] { (void)service.collect(meant, results); }, {"moved from", rank});
-      expect_input_error([&] { (void)service.step(meant, "update"); }, {"moved from", rank});
-      expect_input_error([&] { service.report_time(gone, 0, 1); }, {"moved from"});
+      expect_input_error([&] { (void)service.collect(meant, results); }, {"is empty", rank});
+      expect_input_error([&] { (void)service.step(meant, "update"); }, {"is empty", rank});
+      expect_input_error([&] { service.report_time(gone, 0, 1); }, {"is empty"});
       EXPECT_NO_THROW(service.report_time(step, 0, 1));
       expect_collected(service, kept, mine);
     }
