@@ -140,7 +140,7 @@ struct Field {
     const bool plain = spec.trailing.empty();
     if (spec.trailing == huge) return "2^63 bytes";
     for (const char* derived : derived_fields)
-      if (is(derived)) return "own tensors";
+      if (is(derived)) return "has a name that is reserved for";
     if (is("input_ids") && (!of_tokens() || !plain || spec.dtype != DType::int64))
       return "one int64 per token";
     const bool is_position = spec.dtype == DType::int32 || spec.dtype == DType::int64;
