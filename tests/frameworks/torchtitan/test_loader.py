@@ -134,7 +134,7 @@ def test_samples_that_fit_no_row_are_refused(tokens, error, text):
 
 
 def test_steps_of_parts_of_batches_are_refused():
-    with pytest.raises(evenkeel.InputError, match="global_batch_size: is 6, not a multiple of 2 ranks with batches of 2 rows"):
+    with pytest.raises(evenkeel.InputError, match="global_batch_size: is 6, which is not a multiple of 2 ranks with batches of 2 rows"):
         loader(ranks=2, batch=2, global_batch_size=6)
 
 
