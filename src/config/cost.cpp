@@ -93,7 +93,8 @@ CostModel read_model_cost(const ConfigValue& value) {
   try {
     return CostModel::from_model(model);
   } catch (const Error& error) {
-    // The place is "model", or "model." and a key.
+    // The error's place is "model" or, for a wrong value, "model.KEY". Report the key of the configuration
+    // instead.
     const std::string& where = error.report().where;
     const std::size_t dot = where.find('.');
     throw ConfigError(dot == std::string::npos ? value.where : value.where + ": " + where.substr(dot + 1),

@@ -43,8 +43,8 @@ class Place {
 
 /// Returns the document in `text`, with merge keys (`<<`) applied, or a null node if the text is empty.
 /// Throws ConfigError naming the place of malformed YAML, bytes that are not UTF-8, control characters, a
-/// second document, a merge key whose value is not a map, or more than 500 levels, which an alias that
-/// contains itself always has.
+/// second document, a merge key whose value is not a map, or more than 500 levels of nesting. An alias that
+/// contains itself exceeds this limit.
 [[nodiscard]] YAML::Node parse_document(const std::string& text, const Place& place);
 
 }  // namespace evenkeel::config_detail

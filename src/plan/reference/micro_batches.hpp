@@ -23,7 +23,8 @@
 namespace evenkeel {
 
 /// MindSpeed-RL's dynamic batch size (`rearrange_micro_batches`). As in the reference, a sample above
-/// max_tokens is not an error: it raises the count. Micro-batches are empty if the count exceeds the samples.
+/// max_tokens is not an error: it raises the count. If the count exceeds the number of samples, some
+/// micro-batches are empty.
 struct MindSpeedBatching {
   std::int64_t max_tokens = 8192;  ///< MindSpeed-RL's `max_packing_token_size`
   std::optional<std::int64_t>
