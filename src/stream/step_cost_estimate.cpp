@@ -9,6 +9,7 @@
 #include "balance/quality.hpp"
 #include "base/narrow.hpp"
 #include "evenkeel/cost/cost_model.hpp"
+#include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 
@@ -72,6 +73,20 @@ double busiest_time_lower_bound(std::span<const double> units, std::size_t place
     most = std::max(most, std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(j), 0.0));
   }
   return most;
+}
+
+/// Returns a table for planning with the samples of these groups, numbered consecutively over the groups.
+LengthTable table_of(std::span<const WaitingGroup> groups) {
+  std::vector<LengthEntry> entries;
+  for (const WaitingGroup& group : groups) {
+    for (const WaitingSample& sample : group.samples) {
+      const std::int64_t number = std::ssize(entries);
+      LengthEntry& entry = entries.emplace_back();
+      entry.shape = {SampleId{number}, group_of(group.uid, number), sample.prompt, sample.response};
+      entry.owner_index = narrow<std::int32_t>(number, "samples");
+    }
+  }
+  return LengthTable(std::move(entries));
 }
 
 }  // namespace
@@ -140,19 +155,6 @@ StepCostEstimate::Time StepCostEstimate::time_of(const Sums& sums) const noexcep
   const double even = sums.load / equivalent_ranks_;
   const double time = std::max(even, sums.large_unit_time);
   return {time + overhead_ * std::ceil(sums.tokens / tokens_per_round_), time - even};
-}
-
-LengthTable table_of(std::span<const WaitingGroup> groups) {
-  std::vector<LengthEntry> entries;
-  for (const WaitingGroup& group : groups) {
-    for (const WaitingSample& sample : group.samples) {
-      const std::int64_t number = std::ssize(entries);
-      LengthEntry& entry = entries.emplace_back();
-      entry.shape = {SampleId{number}, evenkeel::group_of(group.uid, number), sample.prompt, sample.response};
-      entry.owner_index = narrow<std::int32_t>(number, "samples");
-    }
-  }
-  return LengthTable(std::move(entries));
 }
 
 double planned_time(std::span<const WaitingGroup> groups, const PlanSettings& settings) {

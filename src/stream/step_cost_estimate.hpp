@@ -4,7 +4,6 @@
 #include <span>
 #include <vector>
 
-#include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/settings.hpp"
 #include "stream/ledger.hpp"
 
@@ -51,9 +50,6 @@ class StepCostEstimate {
   /// Returns the sums with group `in` in place of group `out`. O(number of large units).
   [[nodiscard]] Sums sums_after_swap(const Sums& sums, std::size_t out, std::size_t in) const;
   [[nodiscard]] Time time_of(const Sums& sums) const noexcept;
-  [[nodiscard]] Time operator()(std::span<const std::size_t> groups, std::int64_t unknown = 0) const {
-    return time_of(sums_of(groups, unknown));
-  }
 
  private:
   std::vector<GroupWork> works_;
@@ -66,9 +62,6 @@ class StepCostEstimate {
   double mean_load_ = 0;
   double mean_tokens_ = 0;
 };
-
-/// Returns a table for planning with the samples of these groups, numbered consecutively over the groups.
-[[nodiscard]] LengthTable table_of(std::span<const WaitingGroup> groups);
 
 /// Plans a step with these groups (plan_step()), and returns its time in units of the cost. The result is the
 /// time of the slowest DP rank if ranks wait for each other only at the end of the step, plus the overhead of

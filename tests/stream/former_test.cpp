@@ -153,7 +153,8 @@ TEST(Former, counts_shared_prompts_once_and_uses_the_groups_of_flexible_ranks) {
   plan.micro_batch.max_tokens = 1000;
   WaitingGroup group{Uid(std::int64_t{0}), 0, 0, {{0, 0, 100, 10, 0, 0}, {1, 1, 100, 10, 0, 0}}};
   const auto time = [&] {
-    return StepCostEstimate(std::span(&group, 1), 1, plan)(std::vector<std::size_t>{0}).all;
+    const StepCostEstimate estimate(std::span(&group, 1), 1, plan);
+    return estimate.time_of(estimate.sums_of(std::vector<std::size_t>{0})).all;
   };
   EXPECT_EQ(time(), 110) << "each sample on a rank";
   plan.sharing = PrefixSharing::prompts;
@@ -175,8 +176,8 @@ RC_GTEST_PROP(StepCostEstimate, is_never_above_the_plan, ()) {
   const auto groups = waiting(lengths);
   std::vector<std::size_t> all(groups.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
-  RC_ASSERT(StepCostEstimate(groups, std::ssize(groups), plan)(all).all <=
-            planned_time(groups, plan) * (1 + 1e-9));
+  const StepCostEstimate estimate(groups, std::ssize(groups), plan);
+  RC_ASSERT(estimate.time_of(estimate.sums_of(all)).all <= planned_time(groups, plan) * (1 + 1e-9));
 }
 
 RC_GTEST_PROP(Former, without_look_ahead_it_is_first_come_first_served, ()) {
@@ -243,7 +244,7 @@ class BruteForce {
     std::vector<std::size_t> groups;
     for (std::size_t g = 0; g < price_.size(); ++g)
       if ((step >> g & 1U) != 0) groups.push_back(g);
-    return price_(groups).all;
+    return price_.time_of(price_.sums_of(groups)).all;
   }
 
  private:
