@@ -201,15 +201,11 @@ class Window {
     const StepCostEstimate::Time time_b = estimate_.time_of(sums_b);
     if (!is_less(time_a.all + time_b.all, cut.times[a.first].all + cut.times[b.first].all)) return false;
     std::swap(of_a, of_b);
-    set_step_cost(cut, a.first, std::move(sums_a), time_a);
-    set_step_cost(cut, b.first, std::move(sums_b), time_b);
+    cut.sums[a.first] = std::move(sums_a);
+    cut.sums[b.first] = std::move(sums_b);
+    cut.times[a.first] = time_a;
+    cut.times[b.first] = time_b;
     return true;
-  }
-
-  void set_step_cost(StepDivision& cut, std::size_t step, StepCostEstimate::Sums sums,
-                     StepCostEstimate::Time time) const {
-    cut.sums[step] = std::move(sums);
-    cut.times[step] = time;
   }
 
   /// Chooses the full step with the least idle time as the next step. On a tie, chooses the step whose groups

@@ -468,16 +468,14 @@ void Ledger::remove_trained_group(const GroupKey& key, Changes& changes) {
   for (const WaitingSample& sample : group.samples) {
     formed_ -= amount_of(sample);
     totals_.trained += amount_of(sample);
-    forget_added_fields(sample.arrival, group, changes);
-    bytes_ -= sample.bytes;
-    record_seen(key, sample.index, sample.content, changes);
-    changes.superseded.push_back(sample.arrival);
   }
-  for (const WaitingSample& sample : group.withdrawn) {
-    forget_added_fields(sample.arrival, group, changes);
-    bytes_ -= sample.bytes;
-    record_seen(key, sample.index, sample.content, changes);
-    changes.superseded.push_back(sample.arrival);
+  for (const auto* const samples : {&group.samples, &group.withdrawn}) {
+    for (const WaitingSample& sample : *samples) {
+      forget_added_fields(sample.arrival, group, changes);
+      bytes_ -= sample.bytes;
+      record_seen(key, sample.index, sample.content, changes);
+      changes.superseded.push_back(sample.arrival);
+    }
   }
   changes.seen.push_back(seen_.mark_ended(key));
   changes.superseded.insert(changes.superseded.end(), group.events.begin(), group.events.end());
