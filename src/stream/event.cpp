@@ -2,7 +2,6 @@
 
 #include <array>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "evenkeel/base/error.hpp"
 
