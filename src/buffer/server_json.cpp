@@ -82,18 +82,6 @@ auto rethrow_json_errors(const char* what, Read&& read) {
 
 }  // namespace
 
-ordered_json json_of(const Uid& uid) {
-  return std::visit(
-      []<typename Value>(const Value& value) {
-        if constexpr (std::is_same_v<Value, std::monostate>) {
-          return ordered_json();
-        } else {
-          return ordered_json(value);
-        }
-      },
-      uid);
-}
-
 Uid parse_uid(const json& in) {
   if (in.is_string()) return in.get<std::string>();
   if (in.is_number_unsigned() && in.get<std::uint64_t>() >> 63 != 0) return in.get<std::uint64_t>();
@@ -156,8 +144,10 @@ ordered_json json_of(const stream::WaitingGroup& group) {
     samples.push_back(ordered_json::array(
         {sample.arrival, sample.index, sample.prompt, sample.response, sample.version, sample.bytes}));
   }
-  return {
-      {"uid", json_of(group.uid)}, {"ready", group.ready}, {"passed", group.passed}, {"samples", samples}};
+  return {{"uid", stream::json_of(group.uid)},
+          {"ready", group.ready},
+          {"passed", group.passed},
+          {"samples", samples}};
 }
 
 stream::WaitingGroup parse_group(const json& in) {

@@ -34,9 +34,7 @@ inline constexpr std::int64_t job_protocol_version = 1;
 [[nodiscard]] stream::FormedStep parse_step(const nlohmann::json& json);
 [[nodiscard]] stream::StreamSettings parse_settings(const nlohmann::json& json);
 
-/// Convert a group's uid to and from JSON: a string or an integer, as in the lines of samples. parse_uid()
-/// throws InputError for other values.
-[[nodiscard]] nlohmann::ordered_json json_of(const Uid& uid);
+/// Parses a group's uid, as in the lines of samples. Throws InputError unless it is a string or an integer.
 [[nodiscard]] Uid parse_uid(const nlohmann::json& json);
 
 }  // namespace evenkeel

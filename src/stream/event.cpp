@@ -23,13 +23,6 @@ constexpr const char* other_version_hint = "Use the version of Evenkeel that wro
   throw InputError("stream event", what, hint);
 }
 
-json json_of(const Uid& uid) {
-  if (const auto* text = std::get_if<std::string>(&uid)) return *text;
-  if (const auto* number = std::get_if<std::int64_t>(&uid)) return *number;
-  if (const auto* large = std::get_if<std::uint64_t>(&uid)) return *large;
-  return nullptr;
-}
-
 /// Type-checked access to the keys of one JSON object.
 class Reader {
  public:
@@ -215,6 +208,13 @@ Event::What parse_event_content(const Reader& from) {
 }
 
 }  // namespace
+
+json json_of(const Uid& uid) {
+  if (const auto* text = std::get_if<std::string>(&uid)) return *text;
+  if (const auto* number = std::get_if<std::int64_t>(&uid)) return *number;
+  if (const auto* large = std::get_if<std::uint64_t>(&uid)) return *large;
+  return nullptr;
+}
 
 std::string_view to_string(DropReason reason) noexcept {
   return reason_names[static_cast<std::size_t>(reason)];

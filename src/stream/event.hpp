@@ -31,6 +31,9 @@ namespace evenkeel::stream {
   throw InputError(what, value.dump() + " is not a 64-bit integer");
 }
 
+/// Returns a uid as JSON: a string, an integer, or null if it is missing.
+[[nodiscard]] nlohmann::json json_of(const Uid& uid);
+
 /// Reason why a sample was not trained.
 enum class DropReason : std::uint8_t {
   stale,      ///< older than max_staleness allows

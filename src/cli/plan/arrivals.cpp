@@ -11,6 +11,7 @@
 #include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/samples/lengths_file.hpp"
+#include "stream/event.hpp"
 #include "stream/former.hpp"
 #include "stream/ledger.hpp"
 #include "stream/step_cost_estimate.hpp"
@@ -99,12 +100,6 @@ class Replay {
   ArrivedSteps steps_;
 };
 
-nlohmann::json json_of(const Uid& uid) {
-  if (const auto* text = std::get_if<std::string>(&uid)) return *text;
-  if (const auto* number = std::get_if<std::int64_t>(&uid)) return *number;
-  return std::get<std::uint64_t>(uid);
-}
-
 std::int64_t max_staleness_of_steps(const ArrivedSteps& way) {
   std::int64_t most = 0;
   for (const ArrivedStep& step : way.steps) most = std::max(most, step.staleness);
@@ -175,7 +170,7 @@ nlohmann::json arrivals_json(const std::vector<ArrivedSteps>& ways) {
     nlohmann::json steps = nlohmann::json::array();
     for (const ArrivedStep& step : way.steps) {
       nlohmann::json groups = nlohmann::json::array();
-      for (const Uid& uid : step.groups) groups.push_back(json_of(uid));
+      for (const Uid& uid : step.groups) groups.push_back(stream::json_of(uid));
       steps.push_back({{"groups", std::move(groups)},
                        {"samples", step.samples},
                        {"tokens", step.tokens},
