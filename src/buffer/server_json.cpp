@@ -200,7 +200,7 @@ stream::StreamSettings parse_settings(const json& in) {
     settings.ticket_deadline = in.value("ticket_deadline", settings.ticket_deadline);
     settings.max_staleness = find_integer(in, "max_staleness");
     const std::string on_stale = in.at("on_stale");
-    const std::optional<stream::OnStale> known = stream::parse_on_stale(on_stale);
+    const std::optional<OnStale> known = stream::parse_on_stale(on_stale);
     if (!known)
       throw InputError("settings", "have the unknown value '" + on_stale + "' for on_stale",
                        "Use the same version of Evenkeel for the job, the buffer and its store");

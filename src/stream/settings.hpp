@@ -11,10 +11,6 @@
 
 namespace evenkeel::stream {
 
-using evenkeel::max_ahead;
-using evenkeel::max_in_group;
-using evenkeel::OnStale;
-
 /// Maximum result of versions_behind(). It limits the length of lists of counts even if versions differ
 /// widely.
 inline constexpr std::int64_t max_behind = 64;

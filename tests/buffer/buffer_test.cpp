@@ -442,7 +442,7 @@ TEST(Buffer, grants_tickets_once_a_job_has_declared_the_size_of_a_step) {
 
 /// Returns a buffer whose job takes four groups at a time, each with one sample.
 std::unique_ptr<Buffer> with_tickets(std::unique_ptr<Store> store, double deadline,
-                                     stream::OnStale on_stale = stream::OnStale::wait) {
+                                     OnStale on_stale = OnStale::wait) {
   stream::StreamSettings settings = groups_of(1);
   settings.max_staleness = 0;
   settings.on_stale = on_stale;
@@ -483,7 +483,7 @@ TEST(Buffer, grants_the_same_tickets_to_the_same_request) {
 }
 
 TEST(Buffer, does_not_count_tickets_if_they_are_unlimited) {
-  for (const auto on_stale : {stream::OnStale::drop, stream::OnStale::mask}) {
+  for (const auto on_stale : {OnStale::drop, OnStale::mask}) {
     auto buffer = with_tickets(make_memory_store(1 << 20), 600, on_stale);
     EXPECT_EQ(buffer->grant_tickets(100).groups, 100);
     EXPECT_EQ(buffer->status().stream.tickets, 0);
@@ -525,7 +525,7 @@ TEST(Buffer, keeps_short_abort_reasons_and_reserves_space_for_those_of_unknown_g
 TEST(Buffer, drops_stale_samples_and_reports_them) {
   stream::StreamSettings settings = groups_of(1);
   settings.max_staleness = 1;
-  settings.on_stale = stream::OnStale::drop;
+  settings.on_stale = OnStale::drop;
   Buffer buffer(make_memory_store(1 << 20), settings);
   buffer.publish(5);
   const Intake intake = buffer.accept_samples(received(rollout_line("a", 0, 3) + rollout_line("b", 0, 4)));

@@ -78,7 +78,7 @@ Buffer& new_buffer() {
   stream::StreamSettings settings;
   settings.group_size = 4;
   settings.max_staleness = 2;
-  settings.on_stale = stream::OnStale::drop;
+  settings.on_stale = OnStale::drop;
   buffer = std::make_unique<Buffer>(make_memory_store(max_bytes), settings);
   buffer->publish(3);
   return *buffer;

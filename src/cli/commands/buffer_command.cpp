@@ -142,13 +142,13 @@ void add_buffer_command(CLI::App& app, Action& chosen) {
                       .when_full = "producers wait"});
   command->add_option("--group-size", options->group_size, "Number of samples in a complete group")
       ->type_name("COUNT")
-      ->check(whole_number(1, stream::max_in_group))
+      ->check(whole_number(1, max_in_group))
       ->capture_default_str();
   command
       ->add_option("--min-group", options->min_group,
                    "Minimum number of samples in a closed group; default: all")
       ->type_name("COUNT")
-      ->check(whole_number(1, stream::max_in_group));
+      ->check(whole_number(1, max_in_group));
   command
       ->add_option("--deadline", options->deadline, "Close a group this many seconds after its first sample")
       ->type_name("SECONDS")

@@ -440,13 +440,13 @@ void add_plan_command(CLI::App& app, Action& chosen) {
       ->type_name("FILE");
   command->add_option("--group-size", options->group_size, "With --arrivals: number of samples per group")
       ->type_name("COUNT")
-      ->check(whole_number(1, stream::max_in_group))
+      ->check(whole_number(1, max_in_group))
       ->capture_default_str();
   command
       ->add_option("--look-ahead", options->look_ahead,
                    "With --arrivals: steps to look ahead, compared with first come, first served")
       ->type_name("STEPS")
-      ->check(whole_number(0, stream::max_ahead))
+      ->check(whole_number(0, max_ahead))
       ->capture_default_str();
   command
       ->add_option("--max-staleness", options->max_staleness,
