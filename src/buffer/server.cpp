@@ -164,15 +164,12 @@ bool has_tensors(const Request& request) {
 
 class BufferCalls final : public ServerCalls, public std::enable_shared_from_this<BufferCalls> {
  public:
-  explicit BufferCalls(std::shared_ptr<Buffer> buffer) : owner_(std::move(buffer)), buffer_(*owner_) {
+  explicit BufferCalls(std::shared_ptr<Buffer> buffer)
+      : ServerCalls("is not an endpoint of a buffer",
+                    "Send samples with POST /v1/samples; GET /v1/status reports the buffer's contents"),
+        owner_(std::move(buffer)),
+        buffer_(*owner_) {
     add_calls();
-  }
-
-  void answer_request(const Request& request, Response& response, BodyReader* body) {
-    if (answer_call(request, response, body)) return;
-    answer(response, 404,
-           {ErrorKind::input, request.method + " " + request.path, "is not an endpoint of a buffer",
-            "Send samples with POST /v1/samples; GET /v1/status reports the buffer's contents", -1});
   }
 
  private:

@@ -49,7 +49,11 @@ std::string metrics_of(const ValueStatus& status) {
 class ValueCalls final : public ServerCalls {
  public:
   ValueCalls(std::shared_ptr<ValueStore> store, std::filesystem::path checkpoints)
-      : owner_(std::move(store)), store_(*owner_), checkpoints_(std::move(checkpoints)) {
+      : ServerCalls("is not an endpoint of a value store",
+                    "Send values with POST /v1/values; GET /v1/status reports the store's contents"),
+        owner_(std::move(store)),
+        store_(*owner_),
+        checkpoints_(std::move(checkpoints)) {
     add_post("/v1/values", [this](const Request&, Response& response, BodyReader& reader) {
       handle_put(response, reader);
     });
@@ -71,13 +75,6 @@ class ValueCalls final : public ServerCalls {
     add_get("/metrics", [this](const Request&, Response& response) {
       response.set_content(metrics_of(store_.status()), "text/plain; version=0.0.4");
     });
-  }
-
-  void answer_request(const Request& request, Response& response, BodyReader* body) const {
-    if (answer_call(request, response, body)) return;
-    answer(response, 404,
-           {ErrorKind::input, request.method + " " + request.path, "is not an endpoint of a value store",
-            "Send values with POST /v1/values; GET /v1/status reports the store's contents", -1});
   }
 
  private:
