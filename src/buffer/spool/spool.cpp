@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <strings.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -18,6 +17,7 @@
 #include "base/utf8.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/files/input_file.hpp"
+#include "io/files/system_error.hpp"
 
 namespace evenkeel {
 namespace {
@@ -61,10 +61,6 @@ bool is_reserved_name(const std::string& name) {
   return name.starts_with('.') || name == spool_end || name.find(spool_refused) != std::string::npos;
 }
 
-std::string error_text(int error) {
-  return std::error_code(error, std::generic_category()).message();
-}
-
 }  // namespace
 
 Spool::Spool(fs::path folder, LogLine say) : folder_(std::move(folder)), log_(std::move(say)) {
@@ -83,7 +79,6 @@ Spool::~Spool() {
   }
   stopped_.notify_all();
   if (thread_.joinable()) thread_.join();
-  ::close(lock_);
 }
 
 // Locks the folder so that two processes cannot send the same file to different buffers.
@@ -92,16 +87,14 @@ void Spool::lock_folder() {
     throw IoError(folder_.string(), "is not a folder",
                   "Create it before the job starts; the address of a buffer begins with http:// or https://");
   const fs::path path = folder_ / spool_lock;
-  lock_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (lock_ < 0) throw IoError(path.string(), "cannot be created: " + error_text(errno));
-  if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
+  lock_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (lock_.get() < 0) throw system_error(path.string(), "cannot be created", errno);
+  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return;
   const int error = errno;
-  if (error == EWOULDBLOCK) {
-    ::close(lock_);
+  if (error == EWOULDBLOCK)
     throw IoError(folder_.string(), "is a spool from which another process takes files",
                   "Give each job its own folder");
-  }
-  log_(folder_.string() + " cannot be locked (" + error_text(error) +
+  log_(folder_.string() + " cannot be locked (" + std::generic_category().message(error) +
        "): make sure that no other job takes files from it");
 }
 

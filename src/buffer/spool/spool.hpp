@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/file_descriptor.hpp"
 #include "buffer/job_client.hpp"
 
 namespace evenkeel {
@@ -62,7 +63,7 @@ class Spool {
   const std::filesystem::path folder_;
   std::optional<JobClient> server_;
   const LogLine log_;
-  int lock_ = -1;
+  FileDescriptor lock_;
   std::set<std::string> done_;     // files that were sent or refused but could not be removed or renamed
   std::set<std::string> ignored_;  // names of ignored files that were already reported
   std::string last_logged_;        // last line logged by log_once(), which is not repeated

@@ -3,9 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -14,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/file_descriptor.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/files/system_error.hpp"
 
@@ -90,15 +89,13 @@ static_assert(sizeof(PageHeader) == header_bytes);
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path) {
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) throw system_error(path.string(), "cannot be opened", errno);
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0) throw system_error(path.string(), "cannot be opened", errno);
     struct stat status {};
-    const bool is_known = ::fstat(descriptor, &status) == 0;
-    size_ = is_known ? static_cast<std::size_t>(status.st_size) : 0;
-    if (size_ > 0) data_ = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, descriptor, 0);
-    const int reason = errno;
-    ::close(descriptor);
-    if (!is_known || data_ == MAP_FAILED) throw system_error(path.string(), "cannot be read", reason);
+    if (::fstat(file.get(), &status) != 0) throw system_error(path.string(), "cannot be read", errno);
+    size_ = static_cast<std::size_t>(status.st_size);
+    if (size_ > 0) data_ = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.get(), 0);
+    if (data_ == MAP_FAILED) throw system_error(path.string(), "cannot be read", errno);
   }
   ~MappedFile() {
     if (size_ > 0) ::munmap(data_, size_);

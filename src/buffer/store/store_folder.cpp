@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <fstream>
@@ -43,29 +42,21 @@ StoreFolder::StoreFolder(std::filesystem::path path, Access access)
   if (access_ == Access::write) std::filesystem::create_directories(path_, error);
   if (error) throw system_error(path_.string(), "cannot be created", error.value());
   read_description();  // before any file is created, since the folder may not belong to a store
-  try {
-    do open_and_lock_data();
-    while (!is_data_at_its_path());
-    read_description();
-  } catch (...) {
-    if (data_ >= 0) ::close(data_);
-    throw;
-  }
-}
-
-StoreFolder::~StoreFolder() {
-  ::close(data_);
+  do open_and_lock_data();
+  while (!is_data_at_its_path());
+  read_description();
 }
 
 // Opens and locks the data file. The system releases the lock when the process ends for any reason.
 void StoreFolder::open_and_lock_data() {
-  if (data_ >= 0) ::close(data_);
+  data_ = FileDescriptor();
   const std::string name = data().string();
   const bool is_new = file_bytes_ == 0 && access_ == Access::write;
-  data_ = ::open(name.c_str(),
-                 (access_ == Access::write ? O_RDWR : O_RDONLY) | (is_new ? O_CREAT : 0) | O_CLOEXEC, 0644);
-  if (data_ < 0) throw system_error(name, "cannot be opened", errno);
-  if (::flock(data_, (access_ == Access::write ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0) return;
+  data_ = FileDescriptor(
+      ::open(name.c_str(),
+             (access_ == Access::write ? O_RDWR : O_RDONLY) | (is_new ? O_CREAT : 0) | O_CLOEXEC, 0644));
+  if (data_.get() < 0) throw system_error(name, "cannot be opened", errno);
+  if (::flock(data_.get(), (access_ == Access::write ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0) return;
   if (errno != EWOULDBLOCK) throw system_error(name, "cannot be locked", errno);
   throw IoError(path_.string(), "is in use by another process",
                 access_ == Access::write ? "Stop it first, or use another folder"
@@ -76,14 +67,14 @@ void StoreFolder::open_and_lock_data() {
 bool StoreFolder::is_data_at_its_path() const {
   struct stat opened {};
   struct stat named {};
-  if (::fstat(data_, &opened) != 0) throw system_error(data().string(), "cannot be read", errno);
+  if (::fstat(data_.get(), &opened) != 0) throw system_error(data().string(), "cannot be read", errno);
   return ::stat(data().c_str(), &named) == 0 && opened.st_ino == named.st_ino &&
          opened.st_dev == named.st_dev;
 }
 
 bool StoreFolder::is_removed() const noexcept {
   struct stat status {};
-  return ::fstat(data_, &status) != 0 || status.st_nlink == 0;
+  return ::fstat(data_.get(), &status) != 0 || status.st_nlink == 0;
 }
 
 void StoreFolder::read_description() {

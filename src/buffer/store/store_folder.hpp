@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "base/file_descriptor.hpp"
+
 namespace evenkeel {
 
 /// Folder of a store, with a description of its content. This object locks the folder for its lifetime. The
@@ -16,9 +18,6 @@ class StoreFolder {
   /// the folder cannot be created or opened, if another process has locked it so that this access is
   /// excluded, or if it is not empty and does not contain a store of this version.
   StoreFolder(std::filesystem::path path, Access access);
-  ~StoreFolder();
-  StoreFolder(const StoreFolder&) = delete;
-  StoreFolder& operator=(const StoreFolder&) = delete;
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   [[nodiscard]] std::filesystem::path data() const { return path_ / "data.mdb"; }
@@ -36,7 +35,7 @@ class StoreFolder {
 
   std::filesystem::path path_;
   Access access_;
-  int data_ = -1;
+  FileDescriptor data_;
   std::int64_t file_bytes_ = 0;
 };
 
