@@ -74,15 +74,7 @@ class RedisStore : public Store {
   }
 
   void commit(const StoreChange& change) override {
-    std::int64_t cost = 0;
-    for (const StoreChange::Record& body : change.bodies) cost += cost_of(std::ssize(body.bytes));
-    if (cost > 0 && bytes_in_use() + cost > capacity()) {
-      throw LimitError(name(),
-                       "has no room for " + std::to_string(cost) +
-                           " bytes: " + std::to_string(bytes_in_use()) + " bytes of " +
-                           std::to_string(capacity()) + " are in use",
-                       no_room_hint);
-    }
+    require_room_for_bodies(*this, change, name());
     if (writer_ == nullptr) throw IoError(name(), "is not connected", "Try again");
     try {
       write(*writer_, change);

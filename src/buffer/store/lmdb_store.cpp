@@ -125,15 +125,7 @@ class LmdbStore : public Store {
 
   void commit(const StoreChange& change) override {
     if (has_failed_) make_durable();
-    std::int64_t cost = 0;
-    for (const StoreChange::Record& body : change.bodies) cost += cost_of(std::ssize(body.bytes));
-    if (cost > 0 && bytes_in_use() + cost > capacity_) {
-      throw LimitError(name_,
-                       "has no room for " + std::to_string(cost) +
-                           " bytes: " + std::to_string(bytes_in_use()) + " bytes of " +
-                           std::to_string(capacity_) + " are in use",
-                       no_room_hint);
-    }
+    require_room_for_bodies(*this, change, name_);
     require_not_removed();
     try {
       write(change);
@@ -281,16 +273,11 @@ class LmdbStore : public Store {
   void open_to_write(std::int64_t size) {
     require_success(::mdb_env_create(&env_), "cannot be opened");
     require_success(::mdb_env_set_mapsize(env_, static_cast<std::size_t>(size)), "cannot be opened");
-    require_success(::mdb_env_set_maxdbs(env_, 4), "cannot be opened");
     require_success(::mdb_env_set_maxreaders(env_, max_readers), "cannot be opened");
     // With MDB_NOMETASYNC, LMDB flushes a transaction's pages before it writes the transaction's root. The
     // root is flushed with the pages of the next transaction or by make_durable(). LMDB does not reuse pages
     // that the last flushed root needs.
-    require_success(::mdb_env_open(env_, name_.c_str(), MDB_NOTLS | MDB_NOMETASYNC, 0644),
-                    "cannot be opened");
-    MDB_stat stat{};
-    require_success(::mdb_env_stat(env_, &stat), "cannot be opened");
-    page_ = stat.ms_psize;
+    open_environment(MDB_NOMETASYNC);
     int dead = 0;
     require_success(::mdb_reader_check(env_, &dead), "cannot be opened");
     // The file is sparse: parts that were never written do not use disk space.
@@ -299,42 +286,39 @@ class LmdbStore : public Store {
       if (::truncate(name.c_str(), size) != 0) throw system_error(name, "cannot be enlarged", errno);
       folder_.record_file_bytes(size);
     }
-    Transaction transaction(env_, 0, name_);
-    transaction.require_success(
-        ::mdb_dbi_open(transaction.get(), "bodies", MDB_CREATE | MDB_INTEGERKEY, &bodies_),
-        "cannot be opened");
-    transaction.require_success(
-        ::mdb_dbi_open(transaction.get(), "events", MDB_CREATE | MDB_INTEGERKEY, &events_),
-        "cannot be opened");
-    transaction.require_success(::mdb_dbi_open(transaction.get(), "seen", MDB_CREATE, &seen_),
-                                "cannot be opened");
-    transaction.require_success(::mdb_dbi_open(transaction.get(), "notes", MDB_CREATE, &notes_),
-                                "cannot be opened");
-    const std::int64_t used = used_bytes(transaction);
-    transaction.commit();
-    used_ = used;
+    open_tables(0, MDB_CREATE);
   }
 
   /// Opens the store without LMDB's lock file, since the folder may be read-only. `folder_` guarantees that
   /// no process writes to the store.
   void open_to_read() {
     require_success(::mdb_env_create(&env_), "cannot be opened");
+    open_environment(MDB_RDONLY | MDB_NOLOCK);
+    is_durable_ = true;
+    open_tables(MDB_RDONLY, 0);
+  }
+
+  void open_environment(unsigned flags) {
     require_success(::mdb_env_set_maxdbs(env_, 4), "cannot be opened");
-    require_success(::mdb_env_open(env_, name_.c_str(), MDB_RDONLY | MDB_NOLOCK | MDB_NOTLS, 0644),
-                    "cannot be opened");
+    require_success(::mdb_env_open(env_, name_.c_str(), MDB_NOTLS | flags, 0644), "cannot be opened");
     MDB_stat stat{};
     require_success(::mdb_env_stat(env_, &stat), "cannot be opened");
     page_ = stat.ms_psize;
-    is_durable_ = true;
-    Transaction transaction(env_, MDB_RDONLY, name_);
-    transaction.require_success(::mdb_dbi_open(transaction.get(), "bodies", MDB_INTEGERKEY, &bodies_),
-                                "cannot be opened");
-    transaction.require_success(::mdb_dbi_open(transaction.get(), "events", MDB_INTEGERKEY, &events_),
-                                "cannot be opened");
-    transaction.require_success(::mdb_dbi_open(transaction.get(), "seen", 0, &seen_), "cannot be opened");
-    transaction.require_success(::mdb_dbi_open(transaction.get(), "notes", 0, &notes_), "cannot be opened");
-    used_ = used_bytes(transaction);
+  }
+
+  void open_tables(unsigned transaction_flags, unsigned table_flags) {
+    Transaction transaction(env_, transaction_flags, name_);
+    const auto open = [&](const char* name, unsigned flags, MDB_dbi& table) {
+      require_success(::mdb_dbi_open(transaction.get(), name, table_flags | flags, &table),
+                      "cannot be opened");
+    };
+    open("bodies", MDB_INTEGERKEY, bodies_);
+    open("events", MDB_INTEGERKEY, events_);
+    open("seen", 0, seen_);
+    open("notes", 0, notes_);
+    const std::int64_t used = used_bytes(transaction);
     transaction.commit();  // the table handles remain valid after a commit
+    used_ = used;
   }
 
   void require_success(int code, const char* what) const {

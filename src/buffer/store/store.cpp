@@ -53,6 +53,17 @@ void check_or_record_content(Store& store, StoreContent content) {
   store.make_durable();
 }
 
+void require_room_for_bodies(const Store& store, const StoreChange& change, const std::string& where) {
+  std::int64_t cost = 0;
+  for (const StoreChange::Record& body : change.bodies) cost += store.cost_of(std::ssize(body.bytes));
+  if (cost == 0 || store.bytes_in_use() + cost <= store.capacity()) return;
+  throw LimitError(where,
+                   "has no room for " + std::to_string(cost) +
+                       " bytes: " + std::to_string(store.bytes_in_use()) + " bytes of " +
+                       std::to_string(store.capacity()) + " are in use",
+                   no_room_hint);
+}
+
 void StoreChange::drop_erased_additions() {
   std::ranges::sort(erased);
   const auto is_erased = [&](std::int64_t number) { return std::ranges::binary_search(erased, number); };

@@ -134,6 +134,9 @@ class Store {
   [[nodiscard]] virtual std::string name() const = 0;
 };
 
+/// Throws LimitError about `where` if the new bodies do not fit into the store.
+void require_room_for_bodies(const Store& store, const StoreChange& change, const std::string& where);
+
 /// Kind of content of a store.
 enum class StoreContent : std::uint8_t {
   stream,  ///< samples of a Buffer
