@@ -19,7 +19,6 @@
 #include "buffer/intake/received_fields.hpp"
 #include "buffer/intake/received_samples.hpp"
 #include "buffer/store/commit_queue.hpp"
-#include "buffer/store/full_error.hpp"
 #include "buffer/store/store.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/jsonl/schema.hpp"

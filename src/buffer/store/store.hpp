@@ -12,9 +12,18 @@
 #include <utility>
 #include <vector>
 
+#include "evenkeel/base/error.hpp"
 #include "stream/ledger.hpp"
 
 namespace evenkeel {
+
+/// Thrown if data does not fit now but may fit later. A buffer frees space when samples are trained and when
+/// incomplete groups are closed or aborted; a store of values frees space when values are cleared. HTTP
+/// status 429.
+class FullError : public LimitError {
+ public:
+  using LimitError::LimitError;
+};
 
 /// Hint of errors about a store that has no room for new content.
 inline constexpr const char* no_room_hint =

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "buffer/store/commit_queue.hpp"
-#include "buffer/store/full_error.hpp"
 #include "buffer/store/store.hpp"
 #include "buffer/values/received_values.hpp"
 #include "buffer/values/value_change.hpp"
