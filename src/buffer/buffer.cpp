@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <utility>
@@ -129,7 +130,11 @@ Buffer::Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
              {.commit = [this](const Queue::Requests& requests) { return commit(requests); },
               .deadline = [this] { return next_commit_time(); },
               .after_commit = [this] { changed_.notify_all(); },
-              .on_durable = [this] { mark_durable(); }}) {
+              .on_durable =
+                  [this] {
+                    const std::lock_guard lock(state_mutex_);
+                    is_durable_ = true;
+                  }}) {
   check_or_record_content(*store_, StoreContent::stream);
   load();
   require_same_group_rules();
@@ -149,6 +154,15 @@ stream::StreamSettings read_settings(const Store& store) {
 Buffer::~Buffer() {
   stop();
   queue_.stop_and_join();
+}
+
+void Buffer::stop() {
+  queue_.stop();
+  {
+    const std::lock_guard lock(state_mutex_);
+    is_stopping_ = true;
+  }
+  changed_.notify_all();
 }
 
 void Buffer::write_store_notes() {
@@ -358,7 +372,7 @@ Intake Buffer::accept_samples(const ReceivedSamples& received, const std::string
   const std::vector<std::optional<ErrorReport>> faults =
       job.has_left ? std::vector<std::optional<ErrorReport>>() : find_faults(received, job.acceptance);
   Intake intake;
-  submit(bytes, [&](Change& change) {
+  queue_.submit(bytes, [&](Change& change) {
     require_same_acceptance(job);
     JsonlSchema schema = schema_with(received);
     const std::vector<const ReceivedSample*> fresh = select_new_samples(received, faults);
@@ -513,7 +527,7 @@ FieldIntake Buffer::add_fields(const std::vector<ReceivedFields>& received) {
     for (const auto& [name, value] : fields.values) bytes += store_->cost_of(std::ssize(name + value));
   std::vector<Addition> fresh;  // lives until submit() returns, since the transaction refers to the bodies
   FieldIntake intake;
-  submit(bytes, [&](Change& change) {
+  queue_.submit(bytes, [&](Change& change) {
     require_same_acceptance(job);
     JsonlSchema joined = late_schema_;
     try {
@@ -656,7 +670,7 @@ JsonlSchema Buffer::schema_with(const ReceivedSamples& received) const {
 
 GrantedTickets Buffer::grant_tickets(std::int64_t groups, const TicketRequest& request) {
   GrantedTickets granted;
-  submit(0, [&](Change& change) {
+  queue_.submit(0, [&](Change& change) {
     granted = {std::max<std::int64_t>(groups, 0), ledger_->version()};
     if (!settings_.limits_tickets()) return;
     expire_tickets(change);
@@ -676,7 +690,7 @@ GrantedTickets Buffer::grant_tickets(std::int64_t groups, const TicketRequest& r
 }
 
 void Buffer::close_group(const Uid& uid) {
-  submit(0, [&](Change& change) {
+  queue_.submit(0, [&](Change& change) {
     if (!ledger_->knows_group(uid)) {
       throw UnknownGroupError("group " + stream::to_text(uid),
                               "is unknown: none of its samples has been received",
@@ -699,7 +713,7 @@ std::optional<std::int64_t> Buffer::abort_group(const Uid& uid, std::optional<st
                      "Send the index of a sample, or leave index out to abort the whole group");
   }
   std::optional<std::int64_t> step;
-  submit(0, [&](Change& change) {
+  queue_.submit(0, [&](Change& change) {
     step = ledger_->step_of(uid);
     stream::GroupAborted aborted{uid, index, reason};
     if (!ledger_->knows_group(uid)) {
@@ -715,7 +729,7 @@ std::optional<std::int64_t> Buffer::abort_group(const Uid& uid, std::optional<st
 
 void Buffer::abort_formed_group(const Uid& uid, const std::string& reason) {
   require_storable_reason(reason);
-  submit(0, [&](Change& change) {
+  queue_.submit(0, [&](Change& change) {
     if (is_job_alive()) {
       throw BusyError("job " + std::to_string(job_.number), "is still running and may already have the step",
                       "End the job, then abort the group");
@@ -730,7 +744,7 @@ void Buffer::abort_formed_group(const Uid& uid, const std::string& reason) {
 }
 
 void Buffer::end_stream() {
-  submit(0, [&](Change& change) {
+  queue_.submit(0, [&](Change& change) {
     if (ledger_->totals().ended) return;
     change.apply(stream::StreamEnded{});
     change.apply_due_drops();
@@ -779,7 +793,7 @@ std::string Buffer::begin_job(std::int64_t groups_per_step, const JobStart& star
     }
   }
   std::string pass;
-  submit(0, [&](Change& change) {
+  queue_.submit(0, [&](Change& change) {
     if (!start.takes_over && is_job_alive())
       throw make_busy_error();  // another job began while this call waited
     groups_per_step_ = groups_per_step;
@@ -800,7 +814,7 @@ void Buffer::renew_job(const std::string& pass) {
 }
 
 void Buffer::leave_job(const std::string& pass) {
-  submit(0, [&](Change& change) {
+  queue_.submit(0, [&](Change& change) {
     check_pass_and_record_use(pass);
     job_.has_left = true;
     change.store.notes[job_note] = format_job(job_);
@@ -813,7 +827,7 @@ void Buffer::set_job_timeout(std::chrono::milliseconds lapse) {
 }
 
 void Buffer::publish(std::int64_t version, const std::string& pass) {
-  submit(0, [&](Change& change) {
+  queue_.submit(0, [&](Change& change) {
     check_pass_and_record_use(pass);
     if (version == ledger_->version() && ledger_->totals().has_version) return;
     change.apply(stream::VersionPublished{version});
@@ -823,7 +837,7 @@ void Buffer::publish(std::int64_t version, const std::string& pass) {
 }
 
 void Buffer::mark_trained(std::int64_t step, const std::string& pass) {
-  submit(0, [&](Change& change) {
+  queue_.submit(0, [&](Change& change) {
     check_pass_and_record_use(pass);
     if (const auto latest = ledger_->totals().trained_step; latest && *latest >= step) return;
     const std::optional<std::int64_t> formed = ledger_->status().formed_step;
@@ -841,7 +855,7 @@ void Buffer::mark_trained(std::int64_t step, const std::string& pass) {
 }
 
 void Buffer::skip_through(std::int64_t step) {
-  submit(0, [&](Change& change) {
+  queue_.submit(0, [&](Change& change) {
     if (const auto latest = ledger_->totals().trained_step; latest && *latest >= step) return;
     full_reason_.clear();
     change.apply(stream::StepTrained{step, true});
@@ -857,7 +871,7 @@ void Buffer::form_step(const stream::StepFormed& step, const std::string& pass) 
     if (waiting_groups_of(step) == waiting) throw;
     throw FieldsError(error.report());  // a group has changed since waiting_groups_of() was called
   }
-  submit(0, [&](Change& change) {
+  queue_.submit(0, [&](Change& change) {
     check_pass_and_record_use(pass);
     for (const stream::FormedStep& formed : ledger_->untrained_steps(step.step)) {
       if (formed.step != step.step) continue;
@@ -904,6 +918,15 @@ void Buffer::abandon_step(std::int64_t step, const std::string& why, const std::
   changed_.notify_all();
 }
 
+/// Waits until all changes so far are durable.
+void Buffer::wait_until_durable() {
+  {
+    const std::lock_guard lock(state_mutex_);
+    if (is_durable_) return;
+  }
+  queue_.submit(0, [](Change&) {});
+}
+
 PendingStep Buffer::wait_for_step(std::int64_t step, std::chrono::milliseconds time) {
   PendingStep come;
   const auto look = [&] {
@@ -929,7 +952,7 @@ PendingStep Buffer::wait_for_step(std::int64_t step, std::chrono::milliseconds t
 }
 
 void Buffer::drop_filtered(std::vector<std::int64_t> arrivals, const std::string& pass) {
-  submit(0, [&](Change& change) {
+  queue_.submit(0, [&](Change& change) {
     check_pass_and_record_use(pass);
     std::ranges::sort(arrivals);
     std::vector<std::int64_t> waiting;
@@ -1003,8 +1026,13 @@ std::optional<double> Buffer::seconds_since_last_sample() const {
 }
 
 void Buffer::record_opened_group(const Uid& uid) {
-  if (settings_.deadline && is_opened_.emplace(stream::group_key(uid), true).second)
+  if (settings_.deadline && is_opened_.insert(stream::group_key(uid)).second)
     opened_.push_back({uid, Clock::now()});
+}
+
+std::optional<Buffer::Clock::time_point> Buffer::next_commit_time() const {
+  const std::lock_guard lock(state_mutex_);
+  return must_load_ ? Clock::now() + Queue::reload_interval : next_deadline();
 }
 
 std::optional<Buffer::Clock::time_point> Buffer::next_deadline() const {

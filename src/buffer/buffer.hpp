@@ -6,10 +6,10 @@
 #include <deque>
 #include <exception>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -283,10 +283,8 @@ class Buffer {
   [[nodiscard]] std::int64_t cost_of(const ReceivedSample& sample, const std::string& holder) const;
   [[nodiscard]] LimitError make_too_large_error(std::int64_t bytes) const;
   [[nodiscard]] FullError make_full_error();
-  void submit(std::int64_t bytes, std::function<void(Change&)> act);
   void wait_until_durable();
   [[nodiscard]] std::optional<Clock::time_point> next_commit_time() const;
-  void mark_durable();
   bool commit(const Queue::Requests& requests);
   void fail_all_and_reload(const Queue::Requests& requests, const std::exception_ptr& error);
   [[nodiscard]] stream::SampleAccepted make_accepted_event(const ReceivedSample& sample,
@@ -338,7 +336,7 @@ class Buffer {
   // Groups whose deadline has not passed yet, even if they are no longer open; oldest first. Empty if
   // StreamSettings::deadline is unset.
   std::deque<OpenedGroup> opened_;
-  std::map<stream::GroupKey, bool> is_opened_;
+  std::set<stream::GroupKey> is_opened_;
   bool is_stopping_ = false;
 
   Queue queue_;
