@@ -3,10 +3,10 @@
 #include <hiredis/hiredis.h>
 #include <sys/time.h>
 
-#include <charconv>
 #include <csignal>
 #include <utility>
 
+#include "base/text/parse_number.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -32,10 +32,7 @@ void ignore_broken_pipes() {
 }
 
 std::int64_t read_commit_count(RedisConnection& connection, const std::string& about) {
-  const RedisReply reply = connection.call({"HGET", about, "commits"});
-  std::int64_t commits = -1;
-  std::from_chars(reply.text().data(), reply.text().data() + reply.text().size(), commits);
-  return commits;
+  return parse_as<std::int64_t>(connection.call({"HGET", about, "commits"}).text()).value_or(-1);
 }
 
 }  // namespace
@@ -44,21 +41,14 @@ bool RedisReply::is_null() const noexcept {
   return reply_->type == REDIS_REPLY_NIL;
 }
 
-bool RedisReply::is_text() const noexcept {
-  return reply_->type == REDIS_REPLY_STRING || reply_->type == REDIS_REPLY_STATUS;
-}
-
-bool RedisReply::is_number() const noexcept {
-  return reply_->type == REDIS_REPLY_INTEGER;
-}
-
 std::string_view RedisReply::text() const noexcept {
-  return is_text() ? std::string_view(reply_->str, static_cast<std::size_t>(reply_->len))
-                   : std::string_view();
+  if (reply_->type != REDIS_REPLY_STRING && reply_->type != REDIS_REPLY_STATUS) return {};
+  return {reply_->str, static_cast<std::size_t>(reply_->len)};
 }
 
-std::int64_t RedisReply::number() const noexcept {
-  return is_number() ? reply_->integer : 0;
+std::optional<std::int64_t> RedisReply::number() const noexcept {
+  if (reply_->type != REDIS_REPLY_INTEGER) return std::nullopt;
+  return reply_->integer;
 }
 
 std::vector<RedisReply> RedisReply::list() const {

@@ -24,11 +24,10 @@ class RedisReply {
   explicit RedisReply(std::shared_ptr<const redisReply> reply) : reply_(std::move(reply)) {}
 
   [[nodiscard]] bool is_null() const noexcept;
-  [[nodiscard]] bool is_text() const noexcept;
-  [[nodiscard]] bool is_number() const noexcept;
   /// Returns the text, which stays valid as long as this reply; empty if the reply has a different type.
   [[nodiscard]] std::string_view text() const noexcept;
-  [[nodiscard]] std::int64_t number() const noexcept;
+  /// Returns the number; nullopt if the reply has a different type.
+  [[nodiscard]] std::optional<std::int64_t> number() const noexcept;
   [[nodiscard]] std::vector<RedisReply> list() const;
 
  private:

@@ -256,9 +256,10 @@ class RedisStore : public Store {
     if (reply.text() == "lease") throw make_lost_lease_error();
     if (reply.text() == "commits")
       throw IoError(name(), "has changes that this server does not know", "Send the same request again");
-    if (!reply.is_number()) throw make_damage_error(keys_.about);
+    const std::optional<std::int64_t> used = reply.number();
+    if (!used) throw make_damage_error(keys_.about);
     ++commits_;
-    used_ = reply.number();
+    used_ = *used;
   }
 
   /// Runs a read-only command, on an idle connection if there is one. Thread-safe.
