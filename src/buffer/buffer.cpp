@@ -77,9 +77,7 @@ std::string describe_late_fields(const std::vector<std::string>& fields) {
 /// Returns 128 random bits in hexadecimal, used as the identity of a new store.
 std::string make_random_identity() {
   std::random_device device;
-  std::string text;
-  for (int i = 0; i < 4; ++i) text += fmt::format("{:08x}", device());
-  return text;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
 }
 
 }  // namespace

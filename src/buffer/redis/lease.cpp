@@ -1,5 +1,7 @@
 #include "buffer/redis/lease.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <random>
 #include <utility>
@@ -32,11 +34,8 @@ return 1
 )";
 
 std::string make_random_token() {
-  static constexpr std::string_view digits = "0123456789abcdef";
   std::random_device random;
-  std::string token;
-  for (int i = 0; i < 32; ++i) token += digits[random() % 16];
-  return token;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
 }
 
 /// Returns the URL from a lease value of the form "TOKEN URL".
