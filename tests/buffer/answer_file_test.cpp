@@ -85,7 +85,7 @@ TEST_F(AnswerFiles, take_the_place_of_bodies) {
   ASSERT_EQ(got->status, 200) << got->body;
   EXPECT_EQ(got->body, "");
   const std::string found = read(file, std::stoul(got->get_header_value("Evenkeel-Answer-Bytes")));
-  const std::size_t begin = frame_prefix + size_in_prefix(found);
+  const std::size_t begin = frame_prefix + decode_size(found);
   EXPECT_EQ(begin % 64, 0U);
   EXPECT_EQ(found.substr(begin, 10), values.substr(299'993, 7) + values.substr(299'990, 3));
   EXPECT_TRUE(found.substr(begin + 64) == values.substr(0, 299'990)) << "each field is aligned";

@@ -61,7 +61,7 @@ class OpenStore {
 };
 
 std::string values_in(const std::string& frame) {
-  return frame.substr(frame_prefix + size_in_prefix(frame));
+  return frame.substr(frame_prefix + decode_size(frame));
 }
 
 TEST(ValueServer, puts_gets_and_clears_values) {

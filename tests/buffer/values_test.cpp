@@ -136,7 +136,7 @@ TEST(ValueStore, returns_values_in_the_order_that_is_asked_for_with_their_forms)
   EXPECT_EQ(bytes_of_answer(values), "SSSSRRRRSSSSdabcd");
   const std::string start = encode_frame_start(values.head());
   EXPECT_EQ(start.size() % 64, 0U);
-  EXPECT_EQ(size_in_prefix(start), start.size() - 8);
+  EXPECT_EQ(decode_size(start), start.size() - 8);
   EXPECT_EQ(
       ordered_json::parse(start.substr(8)),
       ordered_json::parse(

@@ -27,7 +27,7 @@ void ReceivedValues::mark_received(std::int64_t bytes) {
   size_ += bytes;
   in_part_ += bytes;
   if (part_ == Part::prefix && in_part_ == std::ssize(prefix_)) {
-    const std::uint64_t text = size_in_prefix({prefix_.data(), prefix_.size()});
+    const std::uint64_t text = decode_size({prefix_.data(), prefix_.size()});
     if (text > static_cast<std::uint64_t>(max_head_of_frame)) {
       throw InputError(sent_body,
                        "begins with " + std::to_string(text) + " as the size of its JSON; the maximum is " +

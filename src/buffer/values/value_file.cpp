@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "buffer/values/value_frame.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/files/input_file.hpp"
 #include "io/files/output_file.hpp"
@@ -21,13 +22,6 @@ namespace {
 constexpr std::string_view value_file_format = "evenkeel-values";
 constexpr std::int64_t value_file_version = 1;
 constexpr std::size_t max_first_line = 256;
-
-std::string encode_size(std::int64_t size) {
-  std::string text(sizeof size, '\0');
-  for (std::size_t i = 0; i < sizeof size; ++i)
-    text[i] = static_cast<char>(static_cast<std::uint64_t>(size) >> (8 * i));
-  return text;
-}
 
 class ValueFileReader {
  public:
@@ -44,11 +38,7 @@ class ValueFileReader {
     at_ += std::ssize(out);
   }
   [[nodiscard]] std::int64_t read_size() {
-    const std::string text = read_string(sizeof(std::int64_t));
-    std::uint64_t size = 0;
-    for (std::size_t i = 0; i < text.size(); ++i)
-      size |= std::uint64_t{static_cast<unsigned char>(text[i])} << (8 * i);
-    return require_remaining(static_cast<std::int64_t>(size));
+    return require_remaining(static_cast<std::int64_t>(decode_size(read_string(frame_prefix))));
   }
   /// Reads the first line. Returns the number of records that it states.
   [[nodiscard]] std::int64_t read_record_count() {
@@ -108,7 +98,7 @@ void write_value_file(const std::filesystem::path& path, const ValueIndex& index
     for (const StoredRecord& record : sample.records) {
       const std::string event = index.encode_event(number, record.number, sample);
       store.read_body(record.number, [&](std::string_view body) {
-        write(encode_size(std::ssize(event)) + encode_size(std::ssize(body)));
+        write(encode_size(event.size()) + encode_size(body.size()));
         write(record_header(RecordKind::event, place, event) + event);
         write(record_header(RecordKind::body, place, body));
         write(body);

@@ -285,12 +285,17 @@ std::string encode_frame_start(const FrameHead& head) {
   }
   out += "}}";
   out.resize((out.size() + alignment_of_values - 1) / alignment_of_values * alignment_of_values, ' ');
-  for (std::size_t i = 0; i < frame_prefix; ++i)
-    out[i] = static_cast<char>((out.size() - frame_prefix) >> (8 * i));
+  out.replace(0, frame_prefix, encode_size(out.size() - frame_prefix));
   return out;
 }
 
-std::uint64_t size_in_prefix(std::string_view bytes) noexcept {
+std::string encode_size(std::uint64_t size) {
+  std::string bytes(frame_prefix, '\0');
+  for (std::size_t i = 0; i < frame_prefix; ++i) bytes[i] = static_cast<char>(size >> (8 * i));
+  return bytes;
+}
+
+std::uint64_t decode_size(std::string_view bytes) noexcept {
   std::uint64_t size = 0;
   for (std::size_t i = 0; i < frame_prefix; ++i)
     size |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);

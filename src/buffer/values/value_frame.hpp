@@ -36,9 +36,10 @@ inline constexpr std::int64_t max_head_of_frame = std::int64_t{16} << 20;
 /// Returns the start of a frame: everything before the values, padded so that the values begin at a multiple
 /// of 64 bytes.
 [[nodiscard]] std::string encode_frame_start(const FrameHead& head);
-/// Returns the size of the JSON from a frame's length prefix. Precondition: there are at least frame_prefix
-/// bytes.
-[[nodiscard]] std::uint64_t size_in_prefix(std::string_view bytes) noexcept;
+/// Convert a size to frame_prefix bytes (little-endian), as in a frame's length prefix, and back.
+/// Precondition of decode_size(): there are at least frame_prefix bytes.
+[[nodiscard]] std::string encode_size(std::uint64_t size);
+[[nodiscard]] std::uint64_t decode_size(std::string_view bytes) noexcept;
 
 /// Half-open range [begin, end) of positions along an axis.
 struct AxisRange {
