@@ -323,13 +323,13 @@ BufferRules JobClient::rules() {
   });
 }
 
-Receipt JobClient::send(std::string_view samples, SampleForm form, const std::string& packed) {
+Intake JobClient::send(std::string_view samples, SampleForm form, const std::string& packed) {
   const bool are_tensors = form == SampleForm::tensors;
   const std::string type = are_tensors ? "application/vnd.safetensors" : "application/x-ndjson";
   return connection_->parse_answer(connection_->send("/v1/samples", samples, type, packed),
                                    [](const json& in) {
-                                     return Receipt{in.at("accepted"), in.at("duplicates"), in.at("stale"),
-                                                    in.value("dropped", std::int64_t{0}), in.at("version")};
+                                     return Intake{in.at("accepted"), in.at("duplicates"), in.at("stale"),
+                                                   in.value("dropped", std::int64_t{0}), in.at("version")};
                                    });
 }
 

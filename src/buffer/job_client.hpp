@@ -40,17 +40,6 @@ struct BufferRules {
   std::int64_t capacity = 0;  ///< maximum size of the buffer's content, in bytes
 };
 
-/// Answer of JobClient::send(): the number of samples of the request, by outcome.
-struct Receipt {
-  std::int64_t accepted = 0;    ///< new samples that were kept
-  std::int64_t duplicates = 0;  ///< samples that the buffer already had, or that the request repeats
-  std::int64_t stale = 0;       ///< new samples that were dropped because their policy version was too old
-  /// New samples that were dropped because they or their group were aborted, or because their group was
-  /// closed, is too small, has ended, or is in a step.
-  std::int64_t dropped = 0;
-  std::int64_t version = 0;  ///< current policy version
-};
-
 /// Open tickets: tickets that were granted but have not been used for a group yet.
 struct OutstandingTickets {
   std::int64_t count = 0;
@@ -149,7 +138,7 @@ class JobClient {
   /// Sends samples to the buffer, like a producer. `packed` is the compression of `samples`: "gzip", "zstd"
   /// or empty. When it returns, the samples are durable if the buffer's store is durable. Also throws
   /// LimitError if the samples are too large for the buffer.
-  Receipt send(std::string_view samples, SampleForm form, const std::string& packed);
+  Intake send(std::string_view samples, SampleForm form, const std::string& packed);
   /// Ends the stream: the buffer refuses further samples.
   void end_stream();
   /// Sets the policy version. See Buffer::publish().

@@ -41,6 +41,17 @@ struct JobStart {
   Acceptance acceptance{};
 };
 
+/// Result of accepting samples: the number of samples of one request, by outcome.
+struct Intake {
+  std::int64_t accepted = 0;    ///< new samples that were kept
+  std::int64_t duplicates = 0;  ///< samples that the buffer had received before, or that the request repeats
+  std::int64_t stale = 0;  ///< new samples that were dropped at once because they are too old to be trained
+  /// New samples that were dropped at once because they or their group were aborted, or because their group
+  /// was closed, is too small, has ended, or is already in a step.
+  std::int64_t dropped = 0;
+  std::int64_t version = 0;  ///< policy version after the request
+};
+
 [[nodiscard]] nlohmann::json json_of(const Acceptance& acceptance);
 /// Throws InputError if `in` is not the JSON of an Acceptance.
 [[nodiscard]] Acceptance parse_acceptance(const nlohmann::json& in);

@@ -112,12 +112,12 @@ void Feeder::set_versions(RaggedBatch& samples) const {
 }
 
 void Feeder::send_body(const std::string& body) {
-  const Receipt receipt = retry_until_answered([&] { return client_.send(body, SampleForm::tensors, ""); });
-  version_ = std::max(version_, receipt.version);
-  figures_.accepted += receipt.accepted;
-  figures_.duplicates += receipt.duplicates;
-  figures_.stale += receipt.stale;
-  figures_.dropped += receipt.dropped;
+  const Intake intake = retry_until_answered([&] { return client_.send(body, SampleForm::tensors, ""); });
+  version_ = std::max(version_, intake.version);
+  figures_.accepted += intake.accepted;
+  figures_.duplicates += intake.duplicates;
+  figures_.stale += intake.stale;
+  figures_.dropped += intake.dropped;
 }
 
 namespace {
