@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 #include "buffer/buffer.hpp"
@@ -109,13 +111,6 @@ class SharedServer::Impl {
     set_term(std::make_shared<Term>(std::move(term)));
   }
 
-  void end_term() {
-    const auto term = current_term();
-    if (term == nullptr) return;
-    term->stop();
-    set_term(nullptr);
-  }
-
   void follow_lease(Lease::State state) {
     while (!is_stopping_) {
       const bool has_term = current_term() != nullptr;
@@ -125,7 +120,8 @@ class SharedServer::Impl {
       }
       state = lease_.wait_for_change_from(state);
       if (const auto term = current_term(); term != nullptr && term->lease != state.value) {
-        end_term();
+        term->stop();
+        set_term(nullptr);
         settings_.store.log("Standing by: " + (state.holder.empty() ? "no server" : state.holder) +
                             " is active");
       }
@@ -163,7 +159,8 @@ class SharedServer::Impl {
 
   void forward(const std::string& holder, const Request& request, Response& response, BodyReader* reader) {
     try {
-      if (holder.empty() || holder == this_server_url() || Forwarder::was_forwarded(request))
+      if (holder.empty() || holder == advertised_url(settings_, listener_) ||
+          Forwarder::was_forwarded(request))
         throw IoError("buffer", "has no known active server at the moment", "Send the same request again");
       forwarder_.forward(holder, request, response, reader);
     } catch (const Error& error) {
@@ -178,8 +175,6 @@ class SharedServer::Impl {
     status["active"] = holder;
     answer(response, status);
   }
-
-  [[nodiscard]] std::string this_server_url() const { return advertised_url(settings_, listener_); }
 
   const SharedServerSettings settings_;
   const std::int64_t max_body_bytes_;
