@@ -654,9 +654,9 @@ JsonlSchema Buffer::schema_with(const ReceivedSamples& received) const {
       return form == SampleForm::lines ? "JSON Lines" : "safetensors";
     };
     throw FieldsError(
-        {ErrorKind::input, "body",
-         std::string("is in ") + words(received.form()) + "; earlier samples were sent as " + words(form_),
-         "Send all samples in the same format", -1});
+        "body",
+        std::string("is in ") + words(received.form()) + "; earlier samples were sent as " + words(form_),
+        "Send all samples in the same format");
   }
   try {
     if (received.form() == SampleForm::tensors) return join_tensor_schemas(schema_, received.schema());

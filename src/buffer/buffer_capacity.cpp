@@ -62,7 +62,7 @@ FullError Buffer::make_full_error() {
                : "Close or abort groups that stay incomplete, give the buffer more room (--capacity, or "
                  "stream.capacity), or lower batch.global_batch";
   full_reason_ = message + ". " + hint;
-  return FullError({ErrorKind::limit, "buffer", message, hint, -1});
+  return FullError("buffer", message, hint);
 }
 
 }  // namespace evenkeel

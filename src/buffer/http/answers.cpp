@@ -52,9 +52,9 @@ int http_status_of(const Error& error) {
 void InFlightBytes::add(std::int64_t bytes) {
   mine_ += bytes;
   if ((all_ += bytes) > most_) {
-    throw FullError({ErrorKind::limit, "body",
-                     "cannot be handled now: the requests and answers in progress need too much memory",
-                     "Send the same request again", -1});
+    throw FullError("body",
+                    "cannot be handled now: the requests and answers in progress need too much memory",
+                    "Send the same request again");
   }
 }
 

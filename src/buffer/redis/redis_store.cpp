@@ -18,7 +18,6 @@ namespace evenkeel {
 namespace {
 
 constexpr const char* store_format = "evenkeel-buffer 3";
-constexpr std::string_view evicting_hint = "Run CONFIG SET maxmemory-policy noeviction in Redis";
 constexpr int least_version = 6;
 constexpr std::int64_t max_text = std::int64_t{512} << 20;  // maximum size of a string in Redis, in bytes
 constexpr std::size_t max_idle = 16;  // maximum number of idle connections kept for reads
@@ -164,7 +163,7 @@ class RedisStore : public Store {
     if (const std::string& policy = info["maxmemory_policy"]; policy != "noeviction") {
       throw IoError(connection.name(),
                     "would evict data when its memory is full: maxmemory-policy is " + policy,
-                    std::string(evicting_hint));
+                    "Run CONFIG SET maxmemory-policy noeviction in Redis");
     }
     return describe_data_loss_risk(connection, info["aof_enabled"] == "1");
   }

@@ -145,10 +145,9 @@ bool ValueStore::commit(const Queue::Requests& requests) {
     // The store did not change, so the index is current. The capacity need not be the cause; for example,
     // Redis may have reached its own memory limit.
     error = std::make_exception_ptr(FullError(
-        {ErrorKind::limit, "store", "is full: " + full.report().where + " " + full.report().message,
-         "Clear values that are not needed, or give the store more room (--capacity, or maxmemory of "
-         "Redis)",
-         -1}));
+        "store", "is full: " + full.report().where + " " + full.report().message,
+        "Clear values that are not needed, or give the store more room (--capacity, or maxmemory of "
+        "Redis)"));
   } catch (...) {
     error = std::current_exception();
     const std::unique_lock lock(index_mutex_);
@@ -166,10 +165,10 @@ LimitError ValueStore::make_too_large_error(std::int64_t bytes) const {
 }
 
 FullError ValueStore::make_full_error() const {
-  return FullError({ErrorKind::limit, "store",
-                    "is full: " + std::to_string(store_->bytes_in_use()) + " bytes of " +
-                        std::to_string(store_->capacity()) + " are in use",
-                    "Clear values that are not needed, or give the store more room (--capacity)", -1});
+  return {"store",
+          "is full: " + std::to_string(store_->bytes_in_use()) + " bytes of " +
+              std::to_string(store_->capacity()) + " are in use",
+          "Clear values that are not needed, or give the store more room (--capacity)"};
 }
 
 /// Returns the maximum number of bytes of capacity that a record uses.
