@@ -9,17 +9,15 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 
-#include "buffer/buffer.hpp"
-#include "buffer/intake/request_body.hpp"
+#include "buffer/intake/body_sink.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
 
+class Buffer;
 class ValueStore;
 
 inline constexpr const char* json_type = "application/json";

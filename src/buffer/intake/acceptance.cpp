@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <string_view>
 #include <unordered_map>
 #include <vector>
 

@@ -7,7 +7,6 @@
 #include <array>
 #include <utility>
 
-#include "buffer/buffer.hpp"
 #include "buffer/intake/request_body.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -68,8 +67,6 @@ class Content {
 
 Forwarder::Forwarder(std::filesystem::path trusted, std::int64_t max_body_bytes)
     : trusted_(std::move(trusted)), max_body_bytes_(max_body_bytes) {}
-
-Forwarder::~Forwarder() = default;
 
 bool Forwarder::was_forwarded(const httplib::Request& request) {
   return request.has_header(passed_header);

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -20,7 +19,6 @@ class Forwarder {
   /// `trusted` is a file of certificates to trust in addition to the system's; it may be empty. Requests with
   /// bodies of more than `max_body_bytes` are rejected.
   Forwarder(std::filesystem::path trusted, std::int64_t max_body_bytes);
-  ~Forwarder();
 
   /// Returns whether another server has already forwarded this request. It must not be forwarded a second
   /// time.

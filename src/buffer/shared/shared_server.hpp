@@ -1,11 +1,8 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 
 #include "buffer/redis/redis_store.hpp"
 #include "buffer/server.hpp"

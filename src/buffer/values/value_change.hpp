@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 #include <span>
-#include <vector>
 
 #include "buffer/store/store.hpp"
 #include "buffer/values/value_index.hpp"

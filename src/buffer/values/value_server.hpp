@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <memory>
 
 #include "buffer/server.hpp"
 #include "buffer/values/value_store.hpp"
