@@ -16,7 +16,6 @@
 
 #include "base/text/parse_number.hpp"
 #include "buffer/http/answers.hpp"
-#include "buffer/http/http_listener.hpp"
 #include "buffer/http/server_calls.hpp"
 #include "buffer/server_json.hpp"
 #include "evenkeel/base/error.hpp"
@@ -176,9 +175,9 @@ class BufferCalls final : public ServerCalls, public std::enable_shared_from_thi
   /// Receives the body of a request with samples or fields, and decompresses it. Returns nullopt if the
   /// request was answered with an error.
   std::optional<RequestBody> receive_and_decompress(const Request& request, Response& response,
-                                                    BodyReader& reader, InFlightBytes& in_flight) {
+                                                    Connection& connection, InFlightBytes& in_flight) {
     RequestBody body;
-    if (!receive_body(response, reader, buffer_.max_body_bytes(), in_flight, body)) return std::nullopt;
+    if (!receive_body(response, connection, buffer_.max_body_bytes(), in_flight, body)) return std::nullopt;
     const Packing packing = parse_packing(request.get_header_value("Content-Encoding"));
     if (packing == Packing::none) {
       if (!has_tensors(request)) require_uncompressed(body.file());
@@ -187,9 +186,9 @@ class BufferCalls final : public ServerCalls, public std::enable_shared_from_thi
     return body.unpack_body(packing, buffer_.max_body_bytes());
   }
 
-  void handle_samples(const Request& request, Response& response, BodyReader& reader) {
+  void handle_samples(const Request& request, Response& response, Connection& connection) {
     InFlightBytes in_flight(bytes_in_flight_);
-    std::optional<RequestBody> body = receive_and_decompress(request, response, reader, in_flight);
+    std::optional<RequestBody> body = receive_and_decompress(request, response, connection, in_flight);
     if (!body) return;
     const SampleForm form = has_tensors(request) ? SampleForm::tensors : SampleForm::lines;
     const std::string holder = read_header(request, holder_header);
@@ -197,9 +196,9 @@ class BufferCalls final : public ServerCalls, public std::enable_shared_from_thi
     answer(response, json_of(buffer_.accept_samples(samples, holder)));
   }
 
-  void handle_fields(const Request& request, Response& response, BodyReader& reader) {
+  void handle_fields(const Request& request, Response& response, Connection& connection) {
     InFlightBytes in_flight(bytes_in_flight_);
-    std::optional<RequestBody> body = receive_and_decompress(request, response, reader, in_flight);
+    std::optional<RequestBody> body = receive_and_decompress(request, response, connection, in_flight);
     if (!body) return;
     if (has_tensors(request))
       throw InputError("body", "has safetensors, but fields can only be added as JSON Lines",
@@ -234,11 +233,11 @@ class BufferCalls final : public ServerCalls, public std::enable_shared_from_thi
   }
 
   void add_calls() {
-    add_post("/v1/samples", [this](const Request& request, Response& response, BodyReader& reader) {
-      handle_samples(request, response, reader);
+    add_post("/v1/samples", [this](const Request& request, Response& response, Connection& connection) {
+      handle_samples(request, response, connection);
     });
-    add_post("/v1/fields", [this](const Request& request, Response& response, BodyReader& reader) {
-      handle_fields(request, response, reader);
+    add_post("/v1/fields", [this](const Request& request, Response& response, Connection& connection) {
+      handle_fields(request, response, connection);
     });
     register_call("/v1/tickets", [this](const Request& request, Response& response, const std::string& body) {
       const GrantedTickets granted = buffer_.grant_tickets(
@@ -462,34 +461,14 @@ class BufferCalls final : public ServerCalls, public std::enable_shared_from_thi
 
 HttpHandler make_answer_function(std::shared_ptr<Buffer> buffer) {
   auto answers = std::make_shared<BufferCalls>(std::move(buffer));
-  return [answers](const Request& request, Response& response, BodyReader* body) {
-    answers->answer_request(request, response, body);
+  return [answers](const Request& request, Response& response, Connection* connection) {
+    answers->answer_request(request, response, connection);
   };
 }
 
-ListeningServer::ListeningServer(std::unique_ptr<HttpListener> listener) : listener_(std::move(listener)) {}
-
-ListeningServer::~ListeningServer() = default;
-
-int ListeningServer::port() const noexcept {
-  return listener_->port();
-}
-
-std::string ListeningServer::url() const {
-  return listener_->url();
-}
-
-void ListeningServer::serve() {
-  listener_->serve();
-}
-
-void ListeningServer::stop() {
-  listener_->stop();
-}
-
 BufferServer::BufferServer(Buffer& buffer, const ServerSettings& settings)
-    : ListeningServer(std::make_unique<HttpListener>(
-          settings, make_answer_function(std::shared_ptr<Buffer>(std::shared_ptr<Buffer>(), &buffer)))) {}
+    : HttpListener(settings,
+                   make_answer_function(std::shared_ptr<Buffer>(std::shared_ptr<Buffer>(), &buffer))) {}
 
 std::string read_token(const std::filesystem::path& path) {
   std::string token;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "buffer/buffer.hpp"
+#include "buffer/http/connection.hpp"
 
 namespace evenkeel {
 namespace {
@@ -86,15 +87,15 @@ bool authorize(const httplib::Request& request, httplib::Response& response, con
   return false;
 }
 
-bool receive_body(httplib::Response& response, BodyReader& reader, std::int64_t most,
+bool receive_body(httplib::Response& response, Connection& connection, std::int64_t most,
                   InFlightBytes& in_flight, BodySink& body) {
-  const std::int64_t announced_bytes = reader.announced_bytes();
+  const std::int64_t announced_bytes = connection.announced_bytes();
   body.set_expected_bytes(std::min(announced_bytes, most));
   ssize_t bytes = 0;
   try {
     while (announced_bytes <= most && body.size() <= most &&
            (announced_bytes == 0 || body.size() < announced_bytes) &&
-           (bytes = reader.read_body(body.receive_buffer())) > 0) {
+           (bytes = connection.read_body(body.receive_buffer())) > 0) {
       in_flight.add(bytes);
       body.mark_received(bytes);
     }

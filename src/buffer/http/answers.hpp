@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 
+#include "buffer/http/http_listener.hpp"
 #include "buffer/intake/body_sink.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -21,27 +22,6 @@ class Buffer;
 class ValueStore;
 
 inline constexpr const char* json_type = "application/json";
-
-/// Reader of a request's body, which can be read only once.
-class BodyReader {
- public:
-  BodyReader() = default;
-  BodyReader(const BodyReader&) = delete;
-  BodyReader& operator=(const BodyReader&) = delete;
-  virtual ~BodyReader() = default;
-  /// Reads up to out.size() bytes. Returns the number of bytes read; 0 at the end of the body; -1 if the body
-  /// is malformed, ends early, or takes too long.
-  virtual ssize_t read_body(std::span<char> out) = 0;
-  /// Returns the size of the body as announced in the request's head; 0 if it was not announced.
-  [[nodiscard]] virtual std::int64_t announced_bytes() const noexcept = 0;
-  /// Returns the credentials of the process that opened the connection if it uses a UNIX socket; otherwise,
-  /// the pid in them is 0.
-  [[nodiscard]] virtual ::ucred peer_credentials() const noexcept { return {}; }
-};
-
-/// Function that answers a request, after the token was checked. The BodyReader is null for GET and HEAD. If
-/// the function does not read the request's body to the end, the connection is closed after the answer.
-using HttpHandler = std::function<void(const httplib::Request&, httplib::Response&, BodyReader*)>;
 
 /// Default limit on the total number of bytes of request bodies that are in memory at the same time.
 inline constexpr std::int64_t default_max_in_flight = std::int64_t{192} << 20;
@@ -75,10 +55,10 @@ void answer(httplib::Response& response, const Error& error);
 [[nodiscard]] bool authorize(const httplib::Request& request, httplib::Response& response,
                              const std::string& token);
 
-/// Reads a request's body to its end into `body`. If the body has more than `most` bytes, is malformed, or
-/// does not arrive in time, or if adding it to `in_flight` throws FullError, answers with an error and
-/// returns false. Exceptions from `body` propagate, except FullError, which is also answered.
-[[nodiscard]] bool receive_body(httplib::Response& response, BodyReader& reader, std::int64_t most,
+/// Reads a request's body from its connection to its end into `body`. If the body has more than `most` bytes,
+/// is malformed, or does not arrive in time, or if adding it to `in_flight` throws FullError, answers with an
+/// error and returns false. Exceptions from `body` propagate, except FullError, which is also answered.
+[[nodiscard]] bool receive_body(httplib::Response& response, Connection& connection, std::int64_t most,
                                 InFlightBytes& in_flight, BodySink& body);
 
 /// Returns a function that answers the API calls of a buffer, which docs/streams.md lists. The function keeps

@@ -2,6 +2,7 @@
 
 #include <httplib.h>
 #include <openssl/types.h>
+#include <sys/socket.h>
 
 #include <chrono>
 #include <cstddef>
@@ -11,8 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "buffer/http/answers.hpp"
-
 namespace evenkeel {
 
 /// A client's connection, from accept() to close(). Every wait is bounded: the head and body of a request
@@ -20,7 +19,7 @@ namespace evenkeel {
 /// disconnected earlier. Bytes that were read ahead are kept for the next request, so pipelined requests are
 /// answered in order. This class reads request bodies itself, including chunked bodies with trailers, because
 /// cpp-httplib 0.11 refuses trailers and reads only 4 KiB at a time.
-class Connection final : public httplib::Stream, public BodyReader {
+class Connection final : public httplib::Stream {
  public:
   /// Takes ownership of `socket`. `tls` is null for a connection without TLS.
   Connection(socket_t socket, SSL_CTX* tls);
@@ -37,9 +36,14 @@ class Connection final : public httplib::Stream, public BodyReader {
   void begin_head();
   /// Sets the deadline for the body of `request`, and determines its length or encoding.
   void begin_body(const httplib::Request& request);
-  ssize_t read_body(std::span<char> out) override;
-  [[nodiscard]] std::int64_t announced_bytes() const noexcept override { return announced_; }
-  [[nodiscard]] ::ucred peer_credentials() const noexcept override;
+  /// Reads up to out.size() bytes of the body. Returns the number of bytes read; 0 at the end of the body; -1
+  /// if the body is malformed, ends early, or takes too long.
+  ssize_t read_body(std::span<char> out);
+  /// Returns the size of the body as announced in the request's head; 0 if it was not announced.
+  [[nodiscard]] std::int64_t announced_bytes() const noexcept { return announced_; }
+  /// Returns the credentials of the process that opened the connection if it uses a UNIX socket; otherwise,
+  /// the pid in them is 0.
+  [[nodiscard]] ::ucred peer_credentials() const noexcept;
   /// Returns whether the current request was read to its end, so that the next bytes belong to the next
   /// request.
   [[nodiscard]] bool is_request_read() const noexcept { return is_request_read_; }

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/text/host_port.hpp"
+#include "buffer/http/answers.hpp"
 #include "buffer/http/connection.hpp"
 #include "buffer/http/connections.hpp"
 #include "evenkeel/base/error.hpp"

@@ -27,11 +27,13 @@ class ServerCalls {
   ServerCalls(const ServerCalls&) = delete;
   ServerCalls& operator=(const ServerCalls&) = delete;
 
-  /// Runs the API call for the request: a call added by add_get() if `body` is null, or a call added by
+  /// Runs the API call for the request: a call added by add_get() if `connection` is null, or a call added by
   /// add_post() or register_call() if the method is POST.
-  void answer_request(const httplib::Request& request, httplib::Response& response, BodyReader* body) const {
-    const Get* const get = body == nullptr ? find(gets_, request) : nullptr;
-    const Post* const post = body != nullptr && request.method == "POST" ? find(posts_, request) : nullptr;
+  void answer_request(const httplib::Request& request, httplib::Response& response,
+                      Connection* connection) const {
+    const Get* const get = connection == nullptr ? find(gets_, request) : nullptr;
+    const Post* const post =
+        connection != nullptr && request.method == "POST" ? find(posts_, request) : nullptr;
     if (get == nullptr && post == nullptr) {
       return answer(response, 404,
                     {ErrorKind::input, request.method + " " + request.path, unknown_, hint_, -1});
@@ -40,7 +42,7 @@ class ServerCalls {
       if (get != nullptr)
         (*get)(request, response);
       else
-        (*post)(request, response, *body);
+        (*post)(request, response, *connection);
     } catch (const Error& error) {
       answer(response, error);
     } catch (const std::bad_alloc&) {
@@ -52,7 +54,7 @@ class ServerCalls {
   using Request = httplib::Request;
   using Response = httplib::Response;
   using Get = std::function<void(const Request&, Response&)>;
-  using Post = std::function<void(const Request&, Response&, BodyReader&)>;
+  using Post = std::function<void(const Request&, Response&, Connection&)>;
   using Call = std::function<void(const Request&, Response&, const std::string& body)>;
 
   ~ServerCalls() = default;
@@ -63,10 +65,10 @@ class ServerCalls {
   /// Adds a POST call. Requests with more than `most` bytes in the body are refused.
   void register_call(const char* path, Call call, std::int64_t most = std::int64_t{16} << 20) {
     add_post(path, [this, most, call = std::move(call)](const Request& request, Response& response,
-                                                        BodyReader& reader) {
+                                                        Connection& connection) {
       InFlightBytes in_flight(bytes_in_flight_);
       RequestBody body;
-      if (receive_body(response, reader, most, in_flight, body))
+      if (receive_body(response, connection, most, in_flight, body))
         call(request, response, std::string(body.bytes()));
     });
   }

@@ -123,7 +123,7 @@ void Forwarder::stop() {
 }
 
 void Forwarder::forward(const std::string& url, const httplib::Request& request, httplib::Response& response,
-                        BodyReader* reader) {
+                        Connection* connection) {
   InFlightBytes in_flight(bytes_in_flight_, std::max(default_max_in_flight, 2 * max_body_bytes_));
   httplib::Request passed;
   passed.method = request.method;
@@ -131,9 +131,9 @@ void Forwarder::forward(const std::string& url, const httplib::Request& request,
   for (const auto& [name, value] : request.headers)
     if (!is_hop_by_hop_header(name)) passed.headers.emplace(name, value);
   passed.set_header(passed_header, "1");
-  if (reader != nullptr) {
+  if (connection != nullptr) {
     RequestBody body;
-    if (!receive_body(response, *reader, max_body_bytes_, in_flight, body)) return;
+    if (!receive_body(response, *connection, max_body_bytes_, in_flight, body)) return;
     passed.body = body.bytes();
   }
   Content content;

@@ -23,11 +23,11 @@ class Forwarder {
   /// Returns whether another server has already forwarded this request. It must not be forwarded a second
   /// time.
   [[nodiscard]] static bool was_forwarded(const httplib::Request& request);
-  /// Sends the request to the server at `url` and copies that server's answer to `response`. `reader` reads
-  /// the request's body; null if there is no body. Throws IoError if the server cannot be reached or stop()
-  /// was called.
+  /// Sends the request to the server at `url` and copies that server's answer to `response`. The request's
+  /// body is read from `connection`; null if there is no body. Throws IoError if the server cannot be reached
+  /// or stop() was called.
   void forward(const std::string& url, const httplib::Request& request, httplib::Response& response,
-               BodyReader* reader);
+               Connection* connection);
   /// Aborts requests that other servers have not answered yet; their clients receive an error. Thread-safe.
   void stop();
 

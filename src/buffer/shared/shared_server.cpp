@@ -58,8 +58,8 @@ class SharedServer::Impl {
                      settings_.store.capacity)),
         forwarder_(settings_.server.certificate, max_body_bytes_),
         listener_(settings_.server,
-                  [this](const Request& request, Response& response, BodyReader* reader) {
-                    answer_request(request, response, reader);
+                  [this](const Request& request, Response& response, Connection* connection) {
+                    answer_request(request, response, connection);
                   }),
         lease_(settings_.store.address, settings_.store.name, advertised_url(settings_, listener_),
                settings_.times) {
@@ -145,24 +145,25 @@ class SharedServer::Impl {
     }
   }
 
-  void answer_request(const Request& request, Response& response, BodyReader* reader) {
+  void answer_request(const Request& request, Response& response, Connection* connection) {
     const auto term = active_term();
     const std::string holder = this->holder();
     if (term != nullptr) {
-      term->answer(request, response, reader);
+      term->answer(request, response, connection);
     } else {
-      forward(holder, request, response, reader);
+      forward(holder, request, response, connection);
     }
     if (request.method == "GET" && request.path == "/v1/status" && response.status <= 200)
       add_role_to_status(response, term != nullptr, holder);
   }
 
-  void forward(const std::string& holder, const Request& request, Response& response, BodyReader* reader) {
+  void forward(const std::string& holder, const Request& request, Response& response,
+               Connection* connection) {
     try {
       if (holder.empty() || holder == advertised_url(settings_, listener_) ||
           Forwarder::was_forwarded(request))
         throw IoError("buffer", "has no known active server at the moment", "Send the same request again");
-      forwarder_.forward(holder, request, response, reader);
+      forwarder_.forward(holder, request, response, connection);
     } catch (const Error& error) {
       answer(response, error);
     }

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "base/text/parse_number.hpp"
+#include "buffer/http/connection.hpp"
 
 namespace evenkeel {
 namespace {
@@ -62,7 +63,7 @@ bool is_answer_file(const std::string& path, int file, uid_t user) {
 
 }  // namespace
 
-std::optional<AnswerFile> AnswerFile::open(const httplib::Request& request, const BodyReader& connection) {
+std::optional<AnswerFile> AnswerFile::open(const httplib::Request& request, const Connection& connection) {
   if (!request.has_header(answer_file_header)) return std::nullopt;
   const int descriptor = parse_descriptor(request);
   const ::ucred client = connection.peer_credentials();

@@ -42,7 +42,7 @@ class AnswerFile {
   /// AnswerFileError unless `connection` uses a UNIX socket, and the file is a memory file that was created
   /// for this purpose and belongs to the client's process and user.
   [[nodiscard]] static std::optional<AnswerFile> open(const httplib::Request& request,
-                                                      const BodyReader& connection);
+                                                      const Connection& connection);
 
   /// Appends bytes. Returns false if they cannot be written.
   [[nodiscard]] bool write(std::string_view bytes);

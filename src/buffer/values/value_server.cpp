@@ -7,7 +7,6 @@
 #include <system_error>
 #include <utility>
 
-#include "buffer/http/http_listener.hpp"
 #include "buffer/http/server_calls.hpp"
 #include "buffer/values/answer_file.hpp"
 #include "evenkeel/base/error.hpp"
@@ -54,11 +53,11 @@ class ValueCalls final : public ServerCalls {
         owner_(std::move(store)),
         store_(*owner_),
         checkpoints_(std::move(checkpoints)) {
-    add_post("/v1/values", [this](const Request&, Response& response, BodyReader& reader) {
-      handle_put(response, reader);
+    add_post("/v1/values", [this](const Request&, Response& response, Connection& connection) {
+      handle_put(response, connection);
     });
-    add_post("/v1/values/get", [this](const Request& request, Response& response, BodyReader& reader) {
-      handle_get(request, response, reader);
+    add_post("/v1/values/get", [this](const Request& request, Response& response, Connection& connection) {
+      handle_get(request, response, connection);
     });
     register_call(
         "/v1/values/clear",
@@ -78,10 +77,10 @@ class ValueCalls final : public ServerCalls {
   }
 
  private:
-  void handle_put(Response& response, BodyReader& reader) {
+  void handle_put(Response& response, Connection& connection) {
     InFlightBytes in_flight(bytes_in_flight_, max_values_in_flight);
     ReceivedValues received(store_.max_frame_bytes());
-    if (!receive_body(response, reader, store_.max_frame_bytes(), in_flight, received)) return;
+    if (!receive_body(response, connection, store_.max_frame_bytes(), in_flight, received)) return;
     received.require_complete();
     store_.put(received);
     const FrameHead& head = received.head();
@@ -110,16 +109,16 @@ class ValueCalls final : public ServerCalls {
     return bytes >= 0;
   }
 
-  void handle_get(const Request& request, Response& response, BodyReader& reader) {
+  void handle_get(const Request& request, Response& response, Connection& connection) {
     std::optional<AnswerFile> file;
     try {
-      file = AnswerFile::open(request, reader);
+      file = AnswerFile::open(request, connection);
     } catch (const AnswerFileError& error) {
       return answer(response, error.status(), error.report());
     }
     InFlightBytes of_query(bytes_in_flight_);
     RequestBody query;
-    if (!receive_body(response, reader, max_head_of_frame, of_query, query)) return;
+    if (!receive_body(response, connection, max_head_of_frame, of_query, query)) return;
     const auto sending = [&]() -> std::shared_ptr<Sending> {
       try {
         return std::shared_ptr<Sending>(new Sending{store_.get(parse_query(query.bytes())),
@@ -190,15 +189,15 @@ class ValueCalls final : public ServerCalls {
 HttpHandler make_answer_function(std::shared_ptr<ValueStore> store,
                                  const std::filesystem::path& checkpoints) {
   auto answers = std::make_shared<ValueCalls>(std::move(store), checkpoints);
-  return [answers](const Request& request, Response& response, BodyReader* body) {
-    answers->answer_request(request, response, body);
+  return [answers](const Request& request, Response& response, Connection* connection) {
+    answers->answer_request(request, response, connection);
   };
 }
 
 ValueServer::ValueServer(ValueStore& store, const ServerSettings& settings,
                          const std::filesystem::path& checkpoints)
-    : ListeningServer(std::make_unique<HttpListener>(
-          settings, make_answer_function(std::shared_ptr<ValueStore>(std::shared_ptr<ValueStore>(), &store),
-                                         checkpoints))) {}
+    : HttpListener(settings,
+                   make_answer_function(std::shared_ptr<ValueStore>(std::shared_ptr<ValueStore>(), &store),
+                                        checkpoints)) {}
 
 }  // namespace evenkeel
