@@ -87,7 +87,6 @@ void Lease::acquire_or_renew() {
   const std::array<std::string_view, 2> arguments{candidate_, valid};
   const RedisReply reply = connection_->run_script(look_script, std::span(&keys_.lease, 1), arguments);
   const std::lock_guard lock(mutex_);
-  state_.problem.clear();
   state_.holder = parse_holder_url(reply.text());
   state_.value = reply.text() == candidate_ ? candidate_ : std::string();
   if (!state_.value.empty()) state_.valid_until = asked + times_.valid;
@@ -103,10 +102,8 @@ void Lease::renew_until_ended() {
     }
     try {
       acquire_or_renew();
-    } catch (const Error& error) {
+    } catch (const Error&) {
       connection_.reset();
-      const std::lock_guard lock(mutex_);
-      state_.problem = error.what();
     }
   }
 }

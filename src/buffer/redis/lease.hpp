@@ -24,9 +24,8 @@ class Lease {
  public:
   using Clock = std::chrono::steady_clock;
   struct State {
-    std::string value;    ///< value of the lease's Redis key if this server holds the lease, otherwise empty
-    std::string holder;   ///< URL of the server that holds the lease; empty if unknown
-    std::string problem;  ///< why Redis cannot be reached; empty if it can
+    std::string value;   ///< value of the lease's Redis key if this server holds the lease, otherwise empty
+    std::string holder;  ///< URL of the server that holds the lease; empty if unknown
     Clock::time_point valid_until{};
 
     /// Returns whether this server certainly holds the lease now and has held it continuously since `value`
@@ -43,7 +42,6 @@ class Lease {
   Lease& operator=(const Lease&) = delete;
 
   [[nodiscard]] State state() const;
-  [[nodiscard]] LeaseTimes times() const noexcept { return times_; }
   /// Waits until the value or the holder differs from that in `before`, or stop_and_release() is called.
   /// Returns the current state.
   [[nodiscard]] State wait_for_change_from(const State& before) const;
