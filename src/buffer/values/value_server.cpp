@@ -119,21 +119,17 @@ class ValueCalls final : public ServerCalls {
     InFlightBytes of_query(bytes_in_flight_);
     RequestBody query;
     if (!receive_body(response, connection, max_head_of_frame, of_query, query)) return;
-    const auto sending = [&]() -> std::shared_ptr<Sending> {
-      try {
-        return std::shared_ptr<Sending>(new Sending{store_.get(parse_query(query.bytes())),
-                                                    InFlightBytes(bytes_in_flight_, max_values_in_flight),
-                                                    {}});
-      } catch (const MissingValuesError& error) {
-        answer(response, error);
-        ordered_json content = ordered_json::parse(response.body);
-        content["missing"] = error.count();
-        response.status = 404;
-        answer(response, content);
-        return nullptr;
-      }
-    }();
-    if (sending == nullptr) return;
+    std::shared_ptr<Sending> sending;
+    try {
+      sending.reset(new Sending{
+          store_.get(parse_query(query.bytes())), InFlightBytes(bytes_in_flight_, max_values_in_flight), {}});
+    } catch (const MissingValuesError& error) {
+      answer(response, error);
+      ordered_json content = ordered_json::parse(response.body);
+      content["missing"] = error.count();
+      response.status = 404;
+      return answer(response, content);
+    }
     sending->in_flight.add(sending->values.copied_bytes());
     sending->start = encode_frame_start(sending->values.head());
     if (file && write_to_file(*sending, *file, response)) return;
