@@ -489,14 +489,15 @@ std::vector<Buffer::Addition> Buffer::select_new_fields(const std::vector<Receiv
       continue;
     }
     Addition addition{{fields.key, 0, {}}, {}};
-    std::set<std::string> names;
     for (const auto& [name, value] : fields.values) {
       const std::uint32_t content = hash_value(value);
       std::optional<std::uint32_t> before = ledger_->added_content_hash(sample->arrival, name);
       if (!before) {
         const auto [known, is_new] = in_request.emplace(std::pair(sample->arrival, name), content);
-        if (is_new) names.insert(name);
-        if (is_new) addition.event.content.emplace(name, content);
+        if (is_new) {
+          addition.event.content.emplace(name, content);
+          append_field(addition.body, name, value);
+        }
         before = known->second;
       }
       if (*before == content) continue;
@@ -508,9 +509,9 @@ std::vector<Buffer::Addition> Buffer::select_new_fields(const std::vector<Receiv
                             (step ? "; the sample is in step " + std::to_string(*step) : ""),
                         "Add each value only once. To repeat the request, send the same value");
     }
-    ++(names.empty() ? intake.duplicates : intake.added);
-    if (names.empty()) continue;
-    addition.body = format_fields(fields, names);
+    const bool has_new = !addition.body.empty();
+    ++(has_new ? intake.added : intake.duplicates);
+    if (!has_new) continue;
     addition.event.bytes = store_->cost_of(std::ssize(addition.body));
     fresh.push_back(std::move(addition));
   }

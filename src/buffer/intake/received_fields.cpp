@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "base/hash.hpp"
@@ -65,12 +66,6 @@ ReceivedFields parse_fields_line(const JsonLine& line, std::span<const std::stri
   return fields;
 }
 
-std::set<std::string> names_of(const ReceivedFields& fields) {
-  std::set<std::string> names;
-  for (const auto& [name, value] : fields.values) names.insert(name);
-  return names;
-}
-
 }  // namespace
 
 std::vector<ReceivedFields> read_fields(const InputFile& body, std::span<const std::string> late_fields) {
@@ -84,14 +79,8 @@ std::uint32_t hash_value(std::string_view value) {
   return static_cast<std::uint32_t>(hash_of_bytes(std::as_bytes(std::span(value))));
 }
 
-std::string format_fields(const ReceivedFields& fields, const std::set<std::string>& names) {
-  std::string body;
-  for (const std::string& name : names)
-    body.append(body.empty() ? "" : ",")
-        .append(nlohmann::json(name).dump())
-        .append(":")
-        .append(fields.values.at(name));
-  return body;
+void append_field(std::string& body, const std::string& name, const std::string& value) {
+  body.append(body.empty() ? "" : ",").append(nlohmann::json(name).dump()).append(":").append(value);
 }
 
 std::string add_fields_to_line(std::string_view line, std::string_view fields) {
@@ -107,9 +96,9 @@ ReceivedSamples make_samples_with_fields(std::span<const ReceivedFields* const> 
     // Add blank lines before the sample's line so that it has the same line number as in the request, to
     // which errors refer.
     std::string line(static_cast<std::size_t>(fields[i]->line - lines), '\n');
-    const std::string values = format_fields(*fields[i], names_of(*fields[i]));
-    line.append(make_line_with_zero_tokens(R"("uid":0,"index":0,"version":0,)" + values, lengths[i].prompt,
-                                           lengths[i].response));
+    std::string keys = R"("uid":0,"index":0,"version":0)";
+    for (const auto& [name, value] : fields[i]->values) append_field(keys, name, value);
+    line.append(make_line_with_zero_tokens(keys, lengths[i].prompt, lengths[i].response));
     body.write(line);
     lines = fields[i]->line;
   }

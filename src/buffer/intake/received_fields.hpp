@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,11 +31,11 @@ struct ReceivedFields {
 
 /// Returns the hash of a field's value, for the detection of repeated values.
 [[nodiscard]] std::uint32_t hash_value(std::string_view value);
-/// Returns the body to store for the fields in `names`: the part of a line that defines these fields, such as
+/// Appends a field to a body to store: the part of a line that defines fields, such as
 /// `"reward":1,"values":[0.5]`.
-[[nodiscard]] std::string format_fields(const ReceivedFields& fields, const std::set<std::string>& names);
-/// Returns a sample's line with the fields that were added to it. `fields` is a concatenation of results of
-/// format_fields(), each preceded by a comma.
+void append_field(std::string& body, const std::string& name, const std::string& value);
+/// Returns a sample's line with the fields that were added to it. `fields` is a concatenation of stored
+/// bodies of fields, each preceded by a comma.
 [[nodiscard]] std::string add_fields_to_line(std::string_view line, std::string_view fields);
 
 /// Lengths of a stored sample, in tokens.
