@@ -65,8 +65,6 @@ Amount& Amount::operator-=(const Amount& other) noexcept {
   return *this;
 }
 
-Ledger::Ledger(StreamSettings settings) : Ledger(std::move(settings), {}, {}) {}
-
 Ledger::Ledger(StreamSettings settings, const Totals& totals, std::span<const SeenSlot> seen)
     : settings_(std::move(settings)),
       totals_(totals),

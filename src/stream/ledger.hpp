@@ -163,10 +163,9 @@ struct Status {
 /// 120 MB.
 class Ledger {
  public:
-  /// Throws ConfigError if a setting is out of range (see StreamSettings::validate()).
-  explicit Ledger(StreamSettings settings);
-  /// Restores a ledger from a store. The caller then applies the store's remaining events in order.
-  Ledger(StreamSettings settings, const Totals& totals, std::span<const SeenSlot> seen);
+  /// Throws ConfigError if a setting is out of range (see StreamSettings::validate()). To restore a ledger
+  /// from a store, pass its totals and seen slots, and then apply its remaining events in order.
+  explicit Ledger(StreamSettings settings, const Totals& totals = {}, std::span<const SeenSlot> seen = {});
 
   /// Returns the content hash of the sample with this key, which may wait, be in a step, or have been trained
   /// or dropped. Returns nullopt if there was no such sample.
