@@ -38,12 +38,8 @@ constexpr int max_trailers = 100;
 
 }  // namespace
 
-void Connection::FreeTls::operator()(SSL* tls) const noexcept {
-  ::SSL_free(tls);
-}
-
 Connection::Connection(socket_t socket, SSL_CTX* tls)
-    : socket_(socket), tls_(tls == nullptr ? nullptr : ::SSL_new(tls)) {
+    : socket_(socket), tls_(tls == nullptr ? nullptr : ::SSL_new(tls), ::SSL_free) {
   ::fcntl(socket_, F_SETFL, ::fcntl(socket_, F_GETFL) | O_NONBLOCK);
   if (tls_) ::SSL_set_fd(tls_.get(), socket_);
 }

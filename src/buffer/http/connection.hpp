@@ -69,9 +69,6 @@ class Connection final : public httplib::Stream {
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct FreeTls {
-    void operator()(SSL* tls) const noexcept;
-  };
 
   template <typename Act>
   ssize_t repeat_tls_call(Act&& act);
@@ -85,7 +82,7 @@ class Connection final : public httplib::Stream {
   [[nodiscard]] bool skip_trailers();
 
   const socket_t socket_;
-  const std::unique_ptr<SSL, FreeTls> tls_;
+  const std::unique_ptr<SSL, void (*)(SSL*)> tls_;
   std::vector<char> ahead_;  // buffer for bytes read ahead; [begin_, end_) are unread
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
