@@ -151,7 +151,6 @@ stream::StreamSettings read_settings(const Store& store) {
 
 Buffer::~Buffer() {
   stop();
-  queue_.stop_and_join();
 }
 
 void Buffer::stop() {

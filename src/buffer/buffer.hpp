@@ -328,7 +328,7 @@ class Buffer {
   std::set<stream::GroupKey> is_opened_;
   bool is_stopping_ = false;
 
-  Queue queue_;
+  Queue queue_;  // destroyed first, since its thread uses the other members
 };
 
 /// Returns the settings of the last buffer that used this store. Throws InputError if there was none.

@@ -51,7 +51,11 @@ class CommitQueue {
   /// Errors name the queue's owner as `name`.
   CommitQueue(std::string name, Store& store, Hooks hooks)
       : name_(std::move(name)), store_(store), hooks_(std::move(hooks)) {}
-  ~CommitQueue() { stop_and_join(); }
+  /// Stops the queue and waits until all earlier requests have been answered.
+  ~CommitQueue() {
+    stop();
+    if (writer_.joinable()) writer_.join();
+  }
   CommitQueue(const CommitQueue&) = delete;
   CommitQueue& operator=(const CommitQueue&) = delete;
 
@@ -66,11 +70,6 @@ class CommitQueue {
       is_stopping_ = true;
     }
     queued_.notify_all();
-  }
-  /// Stops the queue and waits until all earlier requests have been answered.
-  void stop_and_join() {
-    stop();
-    if (writer_.joinable()) writer_.join();
   }
 
   /// Runs `act` in the queue's thread and returns when its changes are durable. `bytes` is an estimate of the

@@ -87,10 +87,6 @@ std::optional<ValueStore::Queue::Clock::time_point> ValueStore::next_load_time()
   return Queue::Clock::now() + Queue::reload_interval;
 }
 
-ValueStore::~ValueStore() {
-  queue_.stop_and_join();
-}
-
 void ValueStore::stop() {
   queue_.stop();
 }

@@ -83,7 +83,6 @@ class ValueStore {
  public:
   /// Throws InputError if the store is damaged or has samples of a stream, and IoError if it cannot be read.
   explicit ValueStore(std::unique_ptr<Store> store);
-  ~ValueStore();
   ValueStore(const ValueStore&) = delete;
   ValueStore& operator=(const ValueStore&) = delete;
 
@@ -138,7 +137,7 @@ class ValueStore {
   mutable std::shared_mutex index_mutex_;  // guards `index_` and `must_load_`
   ValueIndex index_;
   bool must_load_ = false;  // the store's content is unknown because a commit failed
-  Queue queue_;
+  Queue queue_;             // destroyed first, since its thread uses the other members
 };
 
 }  // namespace evenkeel
