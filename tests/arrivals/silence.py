@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 
 from servers import NoAnswer, call, free_ports
 
@@ -18,13 +19,14 @@ MESHES = [(1, 0), (2, 0), (2, 1), (3, 2)]  # number of ranks, number of prefetch
 
 
 def post(job, url, body):
-    """Sends a request again until it is answered. If the job ends before that, its output matters instead."""
+    """Sends a request again until it is answered, also if the job begins meanwhile (status 503). If the job ends before that, its
+    output matters instead."""
     until = time.monotonic() + 60
     while job.poll() is None:
         try:
             return call(url, body.encode())
-        except NoAnswer:
-            if time.monotonic() > until:
+        except (NoAnswer, urllib.error.HTTPError) as error:
+            if time.monotonic() > until or getattr(error, 'code', 503) != 503:
                 raise
             time.sleep(0.1)
 
