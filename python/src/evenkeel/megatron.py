@@ -175,8 +175,8 @@ class DynamicCPScheduler:
     cp_size                             cp_size * dp_size is the number of ranks, which must be a power of two
     dp_size                             see cp_size. A group has a power of two of neighboring ranks
     microbatch_group_size_per_vp_stage  the number of micro-batches is a multiple of it; None: any number
-    settings                            settings of the planner, as for evenkeel.plan; ``balance={"cost": "flops-7b"}``
-                                        unless given
+    settings                            settings of the planner, as for evenkeel.plan, except for mesh and micro_batch;
+                                        ``balance={"cost": "flops-7b"}`` unless given
     """
 
     def __init__(
@@ -188,9 +188,14 @@ class DynamicCPScheduler:
         **settings: Any,
     ) -> None:
         self.ranks = cp_size * dp_size
-        if self.ranks & (self.ranks - 1):
-            _c.refuse("cp_size * dp_size", f"is {self.ranks}, but the number of ranks must be a power of two",
+        if cp_size < 1 or dp_size < 1 or self.ranks & (self.ranks - 1):
+            _c.refuse("cp_size * dp_size", f"is {cp_size} * {dp_size}, but the number of ranks must be a power of two",
                       "Choose cp_size and dp_size whose product is a power of two")
+        for name in ("mesh", "micro_batch"):
+            if name in settings:
+                _c.refuse(name, "cannot be set, since the arguments of the schedule decide it", f"Leave {name} out")
+        if settings.get("balance", {}).get("strategy", "grid") != "grid":
+            _c.refuse("balance.strategy", f"is '{settings['balance']['strategy']}', but this schedule needs 'grid'", "Leave it out")
         self.settings: dict[str, Any] = {
             **settings,
             "mesh": {"dp": self.ranks, "cp": "flexible"},
@@ -210,13 +215,14 @@ class DynamicCPScheduler:
         """
         pairs = list(sample_id_seqlens)
         ids = [int(sample) for sample, _ in pairs]
-        planned = plan([int(length) for _, length in pairs], **self.settings)
+        planned = plan([length for _, length in pairs], **self.settings)
         columns = []
         for at_once in zip(*(rank.micro_batches for rank in planned.ranks)):
             groups = {part.context: [ids[index] for index in part.samples] for part in at_once if len(part.samples) > 0}
             if not groups:
                 _c.refuse("sample_id_seqlens", f"has {counted(len(ids), 'sample')} for "
-                          f"{counted(planned.num_micro_batches, 'micro-batch', 'micro-batches')}", "Pass more samples")
+                          f"{counted(planned.num_micro_batches, 'micro-batch', 'micro-batches')}, but each needs at least one",
+                          "Pass more samples, or reduce microbatch_group_size_per_vp_stage")
             columns.append(_fill_ranks([(size, samples) for (_, size), samples in groups.items()], self.ranks))
         return columns
 

@@ -14,6 +14,7 @@ import concurrent.futures
 import dataclasses
 import itertools
 import math
+import operator
 import os
 import pathlib
 import time
@@ -94,7 +95,7 @@ class _Settings:
             return None
         try:
             return pathlib.Path(self.token_file).read_text(encoding="utf-8").strip()
-        except OSError as error:
+        except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"backend.{_NAME}.token_file: cannot be read: {error}") from error
 
 
@@ -108,7 +109,8 @@ def _prepare(conf: Any) -> dict[str, Any]:
     if stored and settings.existing == "refuse":
         raise ConfigError(f"backend.{_NAME}.url: the store at {settings.url} has {counted(stored, 'value')} of another job or an "
                           f"earlier run. Set backend.{_NAME}.existing to clear, which removes all values, or to keep, if you "
-                          "load the controller's checkpoint of that run")
+                          "load the controller's checkpoint of that run; if another job still uses the store, set "
+                          f"backend.{_NAME}.url to another store")
     if settings.existing == "clear":
         client.clear()
     client.close()
@@ -292,6 +294,14 @@ def get_share(metadata: BatchMeta, share: Share) -> TensorDict:
     return manager.get_data_sync(metadata, share.slices(metadata))
 
 
+def _integer_of(value: Any) -> int | None:
+    """Returns the integer, or None if the value is not one. Integers of NumPy and PyTorch are integers."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
+
+
 class BalancedSampler(BaseSampler):
     """Distributes whole groups to data-parallel ranks with equal work, and each sample once per task.
 
@@ -327,10 +337,10 @@ class BalancedSampler(BaseSampler):
         for name in ("task_name", "dp_rank", "batch_index"):
             if config.get(name) is None:
                 raise ConfigError(f"sampling_config.{name}: is missing. Set it")
-        rank, batch = int(config["dp_rank"]), config["batch_index"]
-        if not 0 <= rank < self._dp_size:
-            raise ConfigError(f"sampling_config.dp_rank: is {rank}; it must be from 0 to {self._dp_size - 1}, since the sampler was created "
-                              f"with dp_size={self._dp_size}")
+        rank, batch = _integer_of(config["dp_rank"]), config["batch_index"]
+        if rank is None or not 0 <= rank < self._dp_size:
+            raise ConfigError(f"sampling_config.dp_rank: is {config['dp_rank']!r}; it must be an integer from 0 to "
+                              f"{self._dp_size - 1}, since the sampler was created with dp_size={self._dp_size}")
         if batch_size % self._group_size:
             raise ConfigError(f"batch_size: is {batch_size}, which is not a multiple of the {counted(self._group_size, 'sample')} of a group")
         states = self._states.setdefault(partition.partition_id, {}).setdefault(config["task_name"], {})
@@ -365,7 +375,8 @@ class BalancedSampler(BaseSampler):
             groups.setdefault(self._tag(index, self._group_tag or "", partition), []).append(index)
         for name, group in groups.items():
             if len(group) > self._group_size:
-                raise InputError(f"group {name!r}: has {counted(len(group), 'sample')}, but group_size is {self._group_size}")
+                raise InputError(f"group {name!r}: has {counted(len(group), 'sample')}, but group_size is {self._group_size}. "
+                                 f"Raise group_size, or give each group its own value of the tag {self._group_tag!r}")
         return [group for group in groups.values() if len(group) == self._group_size]
 
     def _distribute(self, groups: list[list[int]], partition: Any) -> list[list[int]]:
@@ -374,15 +385,19 @@ class BalancedSampler(BaseSampler):
         return [[index for group in sorted(part) for index in groups[group]] for part in parts]
 
     def _length(self, index: int, partition: Any) -> int:
-        length = int(self._tag(index, self._length_tag, partition))
+        tag = self._tag(index, self._length_tag, partition)
+        length = _integer_of(tag)
+        if length is None or length < 0:
+            raise InputError(f"sample {index}: has the tag {self._length_tag!r} with the value {tag!r}; it must be the number of the sample's "
+                             "tokens, an integer of at least 0. Correct the tag")
         if self._max_tokens is not None and length > self._max_tokens:
-            raise LimitError(f"sample {index}: has {counted(length, 'token')}, but max_tokens is {self._max_tokens}. Raise the cap or "
-                             "cut the sample")
+            raise LimitError(f"sample {index}: has {counted(length, 'token')}, but max_tokens is {self._max_tokens}. Raise max_tokens "
+                             "and the trainer's cap, or cut the sample")
         return length
 
     def _tag(self, index: int, name: str, partition: Any) -> Any:
         tags = partition.get_custom_meta([index]).get(index, {})
         if name not in tags:
             raise InputError(f"sample {index}: has no tag {name!r}; its tags are: {', '.join(map(str, tags)) or 'none'}. "
-                             "Put the tag with the sample")
+                             "Put this tag with the sample, or set BalancedSampler's length_tag or group_tag to one that it has")
         return tags[name]

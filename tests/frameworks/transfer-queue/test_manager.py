@@ -320,8 +320,11 @@ def test_an_index_that_was_cleared_and_used_again_is_dealt_out_again():
     ({0: {"uid": 1}, 1: {"total_lengths": 5}}, {}, evenkeel.InputError, "sample 0: has no tag 'total_lengths'; its tags are: uid"),
     ({0: {"total_lengths": 5}, 1: {"total_lengths": 99}}, {}, evenkeel.LimitError, "sample 1: has 99 tokens, but max_tokens is 64"),
     ({}, {"task_name": None}, evenkeel.ConfigError, "sampling_config.task_name: is missing"),
-    ({}, {"dp_rank": 2}, evenkeel.ConfigError, "sampling_config.dp_rank: is 2; it must be from 0 to 1"),
-], ids=["no length", "too long", "no task", "no such rank"])
+    ({}, {"dp_rank": 2}, evenkeel.ConfigError, "sampling_config.dp_rank: is 2; it must be an integer from 0 to 1"),
+    ({}, {"dp_rank": 0.5}, evenkeel.ConfigError, "sampling_config.dp_rank: is 0.5; it must be an integer from 0 to 1"),
+    ({0: {"total_lengths": 12.7}, 1: {"total_lengths": 5}}, {}, evenkeel.InputError, "sample 0: has the tag 'total_lengths' with the value 12.7"),
+    ({0: {"total_lengths": -1}, 1: {"total_lengths": 5}}, {}, evenkeel.InputError, "sample 0: has the tag 'total_lengths' with the value -1"),
+], ids=["no length", "too long", "no task", "no such rank", "fraction of a rank", "fraction of a token", "negative length"])
 def test_the_sampler_refuses_what_it_cannot_balance(tags, request_, error, why):
     with pytest.raises(error, match=why):
         BalancedSampler(2, max_tokens=64)([0, 1], 1, partition=Partition(tags), **{"task_name": "t", "dp_rank": 0, "batch_index": 0, **request_})

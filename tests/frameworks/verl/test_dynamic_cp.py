@@ -68,7 +68,10 @@ def test_numbers_of_micro_batches_follow_virtual_stages():
 @pytest.mark.parametrize(
     "call, text",
     [
-        (lambda: DynamicCPScheduler(CAP, 3, 2), "cp_size . dp_size: is 6, but the number of ranks must be a power of two"),
+        (lambda: DynamicCPScheduler(CAP, 3, 2), "cp_size . dp_size: is 3 . 2, but the number of ranks must be a power of two"),
+        (lambda: DynamicCPScheduler(CAP, 0, 4), "is 0 . 4, but the number of ranks must be a power of two"),
+        (lambda: DynamicCPScheduler(CAP, 2, 4, mesh={"dp": 4}), "mesh: cannot be set, since the arguments of the schedule decide it"),
+        (lambda: DynamicCPScheduler(CAP, 2, 4, balance={"strategy": "tree"}), "balance.strategy: is 'tree', but this schedule needs 'grid'"),
         (lambda: DynamicCPScheduler(CAP, 2, 4, 4).get_groups_and_subsamples([(0, 5)]), "sample_id_seqlens: has 1 sample for 4 micro-batches"),
     ],
 )
