@@ -101,7 +101,7 @@ def test_samples_that_share_prefixes_are_packed_by_their_tree(kind):
         ({}, "have no input_ids; they are: none"),
         ({"tokens": []}, "they are: tokens"),
         ({"input_ids": [np.arange(3)]}, "has 1 sample, but the micro-batch contains sample 1"),
-        ({"input_ids": [np.arange(3), np.arange(2)]}, r"values\[.\]: has 2 rows; sequence . of the layout has 4 tokens"),
+        ({"input_ids": [np.arange(3), np.arange(2)]}, r"fields\['input_ids'\]\[1\]: has 2 rows, but sample 1 has 4 tokens"),
         ({"input_ids": [np.arange(3), np.arange(4.0)]}, "float64"),
         ({"input_ids": [np.arange(3.0), np.arange(4.0)]}, "tokens"),
     ],

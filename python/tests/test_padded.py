@@ -55,7 +55,7 @@ def test_a_mapping_may_have_texts_as_a_data_proto_has_them(uids):
     samples = samples_of({**VERL, "uid": uids, "question": uids})
     assert samples.groups.tolist() == samples_of_groups(["q1", "q2"]).groups.tolist()
     assert samples.kinds()["question"] == "text" and "uid" not in samples.kinds()
-    with pytest.raises(evenkeel.InputError, match="'extra': has values that are neither numbers nor text"):
+    with pytest.raises(evenkeel.InputError, match="'extra': has the dtype object with a value of the type dict"):
         samples_of({**VERL, "extra": np.array([{}, None])})
 
 
@@ -108,14 +108,14 @@ def test_other_columns_are_unchanged():
     ({"attention_mask": np.where(IDS > 0, 0.0, -10000.0)}, {}, "'attention_mask': holds -10000.0"),
     ({"odd": np.ones((2, 5))}, {}, "'odd': .*5 columns fit neither the 7 of the tokens.*at={'odd': 'sample'}"),
     ({"odd": np.ones((3,))}, {}, "'odd': has the shape .3.; the batch has 2 samples"),
-    ({"odd": OWN}, {"odd": "response"}, "'odd': .*does not match at: response for"),
+    ({"odd": OWN}, {"odd": "response"}, "'odd': .*with at: response, the second dimension must be 4"),
     ({"odd": OWN}, {"odd": "tokens"}, "Use one of token, next, response, sample"),
     ({"odd": OWN}, {"even": "token"}, "'even': is named in at, but is not a tensor of the batch"),
     ({"labels": np.where(OF_TOKENS > 0, IDS, -100)}, {}, "'labels': has 7 values per sample, but it is not specified.*at={'labels': 'token'}"),
-    ({"labels": np.where(ATTENTION > 0, IDS, -100)}, {"labels": "token"}, "'labels': marks prompt tokens, which are not trained"),
+    ({"labels": np.where(ATTENTION > 0, IDS, -100)}, {"labels": "token"}, "'labels': marks prompt tokens in row 0; prompts are not trained"),
     ({"labels": np.where(OF_TOKENS > 0, IDS, -100)}, {"labels": "next"}, "'labels': is set at the last token"),
     ({"loss_mask": OF_RESPONSES}, {}, "'loss_mask': is present as well as response_mask"),
-    ({"response_mask": np.ones((2, 4))}, {}, "'response_mask': marks tokens that attention_mask does not"),
+    ({"response_mask": np.ones((2, 4))}, {}, "'response_mask': marks tokens in row 0 that attention_mask does not"),
     ({"response_mask": ATTENTION, "responses": IDS[:, 3:]}, {}, "'response_mask': marks prompt tokens"),
     ({"response_mask": np.ones((2, 8))}, {}, "'response_mask': has the shape"),
 ])
@@ -143,3 +143,17 @@ def test_tensors_are_read_like_arrays():
     torch = pytest.importorskip("torch")
     batch = {name: torch.from_numpy(values) for name, values in {**ROLL, "old_log_probs": SHIFTED}.items()}
     assert rows(samples_of(batch), "old_log_probs") == [[0.3, 0.4, 0.5], [0.7, 0.8]]
+
+
+def test_numbers_in_arrays_of_objects_become_sample_fields():
+    samples = samples_of({**VERL, "index": np.array([7, np.int64(8)], dtype=object), "score": np.array([0.5, 1.0], dtype=object)})
+    assert samples.kinds()["index"] == samples.kinds()["score"] == "sample"
+    assert [np.ravel(samples.rows_of(name)).tolist() for name in ("index", "score")] == [[7, 8], [0.5, 1.0]]
+    with pytest.raises(evenkeel.InputError, match="'mixed': has the dtype object with a value of the type int"):
+        samples_of({**VERL, "mixed": np.array([1, 2.5], dtype=object)})
+
+
+def test_a_mask_may_be_bfloat16():
+    torch = pytest.importorskip("torch")
+    masks = {name: torch.tensor(VERL[name]).bfloat16() for name in ("attention_mask", "response_mask")}
+    assert rows(samples_of({"input_ids": torch.tensor(IDS), **masks}), "loss_mask") == [[1, 0, 1], [1, 1]]

@@ -98,12 +98,12 @@ def test_foreign_micro_batches_get_the_weights_of_planned_ones(aggregation):
     "micro_batches, what",
     [
         ([[[0], [1]], [[2]]], "DP rank 1 has 1 micro-batch, but DP rank 0 has 2"),
-        ([[[0]], [[1]]], "sample 2 is in no micro-batch"),
+        ([[[0]], [[1]]], "sample 2 is not in any micro-batch"),
         ([[[0, 1]], [[1, 2]]], "sample 1 appears twice"),
         ([[[0, 1]], [[2, 3]]], "contain sample 3, but the number of samples is 3"),
         ([[[0, 1]], [[2, -1]]], "sample -1"),
         ([[[0, 1]], [[2.5]]], r"micro_batches\[1\]\[0\]\[0\]: is 2.5"),
-        ([], "sample 0 is in no micro-batch"),
+        ([], "sample 0 is not in any micro-batch"),
     ],
 )
 def test_micro_batches_that_are_not_a_partition_are_refused(micro_batches, what):
@@ -224,6 +224,7 @@ def test_the_program_plans_the_same(tmp_path):
         (lambda: plan([9], ranks=3, mesh={"tp": 2}), evenkeel.MeshError, "3"),
         (lambda: plan([-1], ranks=1), evenkeel.InputError, "-1"),
         (lambda: plan([1, 2], groups=[1], ranks=1), evenkeel.InputError, "groups: has 1 entry for 2 samples"),
+        (lambda: plan([1, 2], groups=[], ranks=1), evenkeel.InputError, "groups: has 0 entries for 2 samples"),
         (lambda: plan([1, 2], loss_tokens=[1], ranks=1), evenkeel.InputError, "loss_tokens: has 1 entry for 2"),
         (lambda: plan([1, 2], loss_tokens=[1, 3], ranks=1), evenkeel.InputError, r"loss_tokens\[1\]"),
         (lambda: plan([1, 2], prompts=[1], ranks=1), evenkeel.InputError, "prompts: has 1 entry for 2 samples"),

@@ -169,9 +169,9 @@ def test_large_puts_and_gets_are_halved(client, monkeypatch, most):
 
 def test_unsupported_values_are_refused_with_the_name_of_the_field(client):
     for rows, why in (([{"a": 1}], "has a value of the type dict"), (np.zeros(2), "has 2 values for 1 index"), (np.zeros(1, ">i4"), "dtype >i4"),
-                      (np.float32(1), "float32' object is not iterable"), (np.ma.zeros(1), "masked"), (np.array(["a"]), "dtype <U1"),
+                      (np.float32(1), "has the type float32; it must have one value per index"), (np.ma.zeros(1), "masked"), (np.array(["a"]), "dtype <U1"),
                       (np.array(7), "is a single number")):
-        with pytest.raises((evenkeel.InputError, TypeError), match=why):
+        with pytest.raises(evenkeel.InputError, match=why):
             client.put([0], {"rows": rows})
     assert client.status()["values"] == 0
 

@@ -77,15 +77,17 @@ def _samples_of(
     if loss_mask:
         fields["response_token"][LOSS_MASK] = _select_tokens(places.mask, places.responses, places.offset).astype(np.float32)
     for name, column in others.items():
-        values = np.asarray(column)
         if name == uid:
             continue
+        values = _as_numbers(np.asarray(column))
         if values.dtype.kind in "biuf":
             fields["sample"][name] = values
         elif all(isinstance(value, str) for value in values.tolist()):
             fields["text"][name] = values.tolist()
         else:
-            _refuse(name, "has values that are neither numbers nor text", "Leave it out")
+            other = next(type(value).__name__ for value in values.tolist() if not isinstance(value, str))
+            _refuse(name, f"has the dtype {values.dtype} with a value of the type {other}, which cannot become a field",
+                    "Convert it to an array of numbers or of str, or leave it out")
     groups = others.get(uid, tensors.get(uid))
     responses = places.responses.sum(1)
     return Samples(
@@ -163,15 +165,19 @@ class _Places:
             _refuse(response_mask, f"has {counted(columns, 'column')}; with at: {at}, it must have {needed}")
         offset = {"token": 0, "next": 1, "response": width - columns}[at]
         carries = _by_token(mask, offset, width)
-        if (carries & ~tokens).any() or at == "next" and columns == width and mask[:, -1].any():
-            _refuse(response_mask, f"marks tokens that {MASK} does not mark", "Check that both are from the same "
-                    "batch, and that at gives the convention of this one")
+        outside = (carries & ~tokens).any(1)
+        if at == "next" and columns == width:
+            outside |= mask[:, -1] != 0
+        if outside.any():
+            _refuse(response_mask, f"marks tokens in row {outside.argmax()} that {MASK} does not mark",
+                    f"Check that both are from the same batch, and that at gives the convention of {response_mask}")
         r = columns if at == "response" else _response_columns(tensors, n, width)
         first = np.full(n, width - r) if r is not None else _first_loss_columns(tokens, carries)
         responses = tokens & (np.arange(width) >= first[:, None])
-        if (carries & ~responses).any():
-            _refuse(response_mask, "marks prompt tokens, which are not trained",
-                    "Let the prompts end before the first token that is set")
+        of_prompts = (carries & ~responses).any(1)
+        if of_prompts.any():
+            _refuse(response_mask, f"marks prompt tokens in row {of_prompts.argmax()}; prompts are not trained",
+                    "Set it to 0 at prompt tokens, or let the prompts end before the first token that is set")
         return cls(tokens, responses, mask, at, offset, r)
 
     def repeats_prompts(self, column: Any) -> bool:
@@ -194,7 +200,8 @@ class _Places:
                 return "response_token", offsets[at][wide]
             if at == "response" and self.r is None:
                 _refuse(name, "has at: response, but the batch does not say how many columns the responses have", "Use token or next")
-            _refuse(name, f"has the shape {list(shape)}, which does not match at: {at} for {MASK} of the shape {[n, width]}")
+            _refuse(name, f"has the shape {list(shape)}; with at: {at}, the second dimension must be "
+                    f"{' or '.join(map(str, offsets[at]))}")
         if wide == width:
             if name in ("input_ids", *OF_INPUTS):
                 return "token", 0
@@ -212,7 +219,8 @@ class _Places:
             return "response_token", width - wide
         _refuse(name, f"has the shape {list(shape)}, but {counted(wide, 'column')} {'fits' if wide == 1 else 'fit'} neither the {width} "
                 f"of the tokens, nor {width - 1}, "
-                "nor those of the response", f"If it is a vector for each sample, pass at={{{name!r}: 'sample'}}")
+                f"nor {'those' if self.r is None else f'the {self.r}'} of the response",
+                f"If it is a vector for each sample, pass at={{{name!r}: 'sample'}}")
 
     def require_no_loss_of_prompts(self, name: str, column: Any, offset: int) -> None:
         """Rejects loss on prompts, which are not trained, except at a sample's first token, which is never predicted."""
@@ -222,12 +230,15 @@ class _Places:
         is_set = _array(column, name) != WITHOUT_LOSS[name]
         prompts = self.tokens & ~self.responses
         prompts[np.arange(n), self.tokens.argmax(1)] = False
-        if (_by_token(is_set, offset, width) & prompts).any():
-            _refuse(name, "marks prompt tokens, which are not trained", "Let the prompts end before the first token with loss")
+        of_prompts = (_by_token(is_set, offset, width) & prompts).any(1)
+        if of_prompts.any():
+            _refuse(name, f"marks prompt tokens in row {of_prompts.argmax()}; prompts are not trained",
+                    f"Set it to {WITHOUT_LOSS[name]} at prompt tokens, or let the prompts end before the first token with loss")
         last = width - 1 - self.tokens[:, ::-1].argmax(1)
-        if offset == 1 and is_set.shape[1] == width and is_set[np.arange(n), last].any():
-            _refuse(name, "is set at the last token of a sample, which does not predict a token",
-                    f"If the value of each token is at the token itself, pass at={{{name!r}: 'token'}}")
+        if offset == 1 and is_set.shape[1] == width and (at_last := is_set[np.arange(n), last]).any():
+            _refuse(name, f"is set at the last token of row {at_last.argmax()}, which does not predict a token",
+                    f"If the value of each token is at the token itself, pass at={{{name!r}: 'token'}}; otherwise, set it to "
+                    f"{WITHOUT_LOSS[name]} there")
 
     def columns(self, at: str | None) -> npt.NDArray[np.bool_]:
         """Returns the positions at which a padded column has the values of the response tokens, as a mask."""
@@ -305,7 +316,18 @@ def _columns_of(batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _array(column: Any, name: str) -> npt.NDArray[Any]:
+    if str(getattr(column, "dtype", "")) == "torch.bfloat16":  # NumPy does not have this dtype
+        column = column.float()
     return _arrays.as_numpy(column, name)
+
+
+def _as_numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Converts an array of objects that are all numbers of one kind, as verl makes them. Returns other arrays unchanged."""
+    if values.dtype != object:
+        return values
+    numbers = [np.asarray(value) for value in values.tolist()]
+    kinds = {number.dtype.kind if number.ndim == 0 else "O" for number in numbers}
+    return np.array(numbers) if kinds in ({"b"}, {"i"}, {"u"}, {"f"}) else values
 
 
 def _select_tokens(column: Any, where: npt.NDArray[np.bool_], offset: int = 0) -> Any:

@@ -99,6 +99,8 @@ def mask_bytes(mask: Any) -> npt.NDArray[np.uint8]:
     """Returns a mask as bytes: over the same memory if it is bool or uint8, otherwise a copy in which 2 represents any
     value other than 0 and 1."""
     array = _arrays.as_numpy(mask, "mask")
+    if str(getattr(mask, "dtype", "")) == "torch.bfloat16":
+        _c.raise_error("input", "mask", "has the dtype torch.bfloat16; it must be bool or an integer dtype")
     if array.dtype == np.bool_ or array.dtype == np.uint8:
         return array.view(np.uint8)
     if array.dtype.kind not in "iu":

@@ -424,9 +424,10 @@ class _Samples:
             prompts, responses, self._groups, self._loss_tokens, self._tokens, self._offsets)))
 
     def _require_entries(self, given: Any, name: str) -> Any:
-        if len(given) not in (0, self._count) or (name == "tokens" and len(given) != self._count):
-            _c.raise_error("input", name, f"has {counted(len(given), 'entry', 'entries')} for {counted(self._count, 'sample')}")
-        return given if len(given) else None if name != "tokens" else given
+        if len(given) != self._count:
+            _c.raise_error("input", name, f"has {counted(len(given), 'entry', 'entries')} for {counted(self._count, 'sample')}",
+                           "Give one entry per sample")
+        return given
 
 
 def _prompts_and_responses(lengths: Any, prompts: Any, responses: Any) -> tuple[Int64s, Int64s]:

@@ -89,7 +89,13 @@ class _Maker:
         if last >= len(rows):
             _c.raise_error("input", f"fields[{name!r}]", f"has {counted(len(rows), 'sample')}, but the micro-batch contains sample {last}",
                               "Pass the field of all samples of the step")
-        return [rows[i] for i in self.samples]
+        chosen = [rows[i] for i in self.samples]
+        for i, row, tokens in zip(self.samples, chosen, self.layout.lengths.tolist()):
+            count = _arrays.Rows(row, f"fields[{name!r}][{i}]").array.shape[0]
+            if count != tokens:
+                _c.raise_error("input", f"fields[{name!r}][{i}]", f"has {counted(count, 'row')}, but sample {i} has "
+                               f"{counted(tokens, 'token')}", "Pass one row per token")
+        return chosen
 
     def pack_field(self, name: str, pad: Any) -> Any:
         rows = self.select_rows(name)

@@ -307,8 +307,11 @@ def _column(name: str, rows: Any, count: int) -> _Column:
         column = _column_of_nested(name, rows)
     elif _is_tensor(rows) or isinstance(rows, np.ndarray):
         column = _column_of_rows(name, rows)
-    else:
+    elif isinstance(rows, Iterable):
         column = _column_of_list(name, list(rows))
+    else:
+        raise InputError(f"field {name!r}: has the type {type(rows).__name__}; it must have one value per index, "
+                         "in a list, an array or a tensor")
     if len(column.shapes) != count:
         raise InputError(f"field {name!r}: has {counted(len(column.shapes), 'value')} for {counted(count, 'index', 'indexes')}")
     return column
