@@ -138,7 +138,7 @@ class Steps:
 
 def sequences_of(samples: Sequence[Sample]) -> list[tuple[Rows, Rows]]:
     """Returns the tokens and labels of each sample, one label per token. The first label of a sample is -100."""
-    return [_sequence_of(sample, f"samples[{index}]", "labels" in samples[0]) for index, sample in enumerate(samples)]
+    return [sequence_of(sample, f"samples[{index}]", "labels" in samples[0]) for index, sample in enumerate(samples)]
 
 
 def _without_loss(token: int) -> Sample:
@@ -146,11 +146,14 @@ def _without_loss(token: int) -> Sample:
     return {"input_ids": [token], "labels": [WITHOUT_LOSS]}
 
 
-def _sequence_of(sample: Sample, where: str, with_labels: bool) -> tuple[Rows, Rows]:
+def sequence_of(sample: Sample, where: str, with_labels: bool) -> tuple[Rows, Rows]:
+    """Returns the tokens and labels of a sample. ``with_labels`` says whether samples[0] has labels, since all samples or none
+    must have them."""
     if ("labels" in sample) != with_labels:
         refuse(where, f"{'has no' if with_labels else 'has'} labels, unlike samples[0]", "Give labels to all samples or to none")
-    for name in NOT_FOLLOWED.keys() & sample.keys() - ({"assistant_masks", "completion_mask"} if with_labels else set()):
-        refuse(f"{where}[{name!r}]", "would be ignored", NOT_FOLLOWED[name])
+    for name, hint in NOT_FOLLOWED.items():
+        if name in sample and not (with_labels and name in ("assistant_masks", "completion_mask")):
+            refuse(f"{where}[{name!r}]", "would be ignored", hint)
     if "input_ids" not in sample:
         refuse(where, "has no input_ids", "Give each sample its tokens as input_ids")
     tokens = _rows(sample["input_ids"], f"{where}['input_ids']")
@@ -165,7 +168,7 @@ def _sequence_of(sample: Sample, where: str, with_labels: bool) -> tuple[Rows, R
         refuse(f"{where}['attention_mask']", f"has {counted(len(mask), 'value')} for {counted(len(tokens), 'token')}",
                "Give each token the value 1, or leave the mask out")
     if mask is not None and not np.all(np.asarray(mask) == 1):
-        refuse(f"{where}['attention_mask']", "is not 1 at every token", "Remove padding from the samples of the data set")
+        refuse(f"{where}['attention_mask']", "is not 1 at every token", "Remove padding from the samples of the data set, and do not pack them")
     labels[0] = WITHOUT_LOSS
     return tokens, labels
 

@@ -134,14 +134,20 @@ def test_samples_that_fit_no_row_are_refused(tokens, error, text):
 
 
 def test_steps_of_parts_of_batches_are_refused():
-    with pytest.raises(evenkeel.InputError, match="global_batch_size: is 6, which is not a multiple of 2 ranks with batches of 2 rows"):
+    with pytest.raises(evenkeel.InputError, match="global_batch_size: is 6, which is not a multiple of 4 .2 ranks with batches of 2 rows"):
         loader(ranks=2, batch=2, global_batch_size=6)
 
 
-def test_labels_of_some_samples_only_are_refused():
+@pytest.mark.parametrize("seq_len", [8, 2], ids=["in one row", "in several rows"])
+def test_labels_of_some_samples_only_are_refused(seq_len):
     samples = [{"input_ids": np.array([1, 2, 3]), "labels": [-100, -100, -100]}, {"input_ids": torch.tensor([4, 5, 6])}]
     with pytest.raises(evenkeel.InputError, match=r"samples\[1\]: has no labels, unlike samples\[0\]"):
-        list(loader(samples=samples))
+        list(loader(samples=samples, seq_len=seq_len))
+
+
+def test_a_state_of_something_else_is_refused():
+    with pytest.raises(evenkeel.InputError, match="state_dict: has no 'epoch'. Load a state that this loader's state_dict"):
+        loader().load_state_dict({"step": 3})
 
 
 def test_settings_that_torchtitan_decides_are_refused():

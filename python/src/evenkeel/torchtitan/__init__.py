@@ -24,7 +24,7 @@ from torchtitan.components.loss import IGNORE_INDEX
 
 from evenkeel._c import raise_error, refuse
 from evenkeel._text import counted
-from evenkeel.collate import sequences_of
+from evenkeel.collate import sequence_of
 from evenkeel.planning import StepPlan, plan
 
 __all__ = ["BalancedDataLoader", "plan_rows"]
@@ -74,9 +74,9 @@ class BalancedDataLoader(BaseDataLoader):
         rows = config.global_batch_size if config.global_batch_size > 0 else dp_world_size * local_batch_size
         if rows % (dp_world_size * local_batch_size) != 0:
             refuse(
-                "global_batch_size", f"is {rows}, which is not a multiple of {counted(dp_world_size, 'rank')} with batches of "
-                f"{counted(local_batch_size, 'row')}",
-                "Pass training.global_batch_size",
+                "global_batch_size", f"is {rows}, which is not a multiple of {dp_world_size * local_batch_size} "
+                f"({counted(dp_world_size, 'rank')} with batches of {counted(local_batch_size, 'row')})",
+                "Pass training.global_batch_size, and set that to such a multiple",
             )
         self.config, self.ranks, self.rank, self.seq_len = config, dp_world_size, dp_rank, seq_len
         self.rows, self.batch_size = rows // dp_world_size, local_batch_size
@@ -112,14 +112,18 @@ class BalancedDataLoader(BaseDataLoader):
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         if not state_dict:  # torchtitan may pass an empty state
             return
+        for name in ("epoch", "first", "taken"):
+            if name not in state_dict:
+                refuse("state_dict", f"has no {name!r}", "Load a state that this loader's state_dict() returned")
         before = self._epoch, self._first, self._taken
         self._epoch, self._first, self._taken = (int(state_dict[name]) for name in ("epoch", "first", "taken"))
         for name, value in self.state_dict().items():
             if state_dict.get(name) != value:
                 self._epoch, self._first, self._taken = before
+                in_step = " on as many ranks, since it was saved in the middle of a step" if name in ("ranks", "rows", "seq_len") else ""
                 refuse(
                     f"state_dict[{name!r}]", f"is {state_dict.get(name)!r}, but this loader has {value!r}",
-                    "Load the state into a loader of the same data and settings, or start over",
+                    f"Load the state into a loader of the same data and settings{in_step}, or start over",
                 )
 
     def _order(self) -> Indices:
@@ -149,9 +153,11 @@ class BalancedDataLoader(BaseDataLoader):
         shape = (len(rows), self.seq_len)
         tokens, labels = np.full(shape, self.padding, dtype=np.int64), np.full(shape, IGNORE_INDEX, dtype=np.int64)
         positions = np.zeros(shape, dtype=np.int64)
+        with_labels = "labels" in self.samples[0]
         for row, indices in enumerate(rows):
             at = 0
-            for own, targets in sequences_of([self.samples[int(index)] for index in indices]):
+            for index in map(int, indices):
+                own, targets = sequence_of(self.samples[index], f"samples[{index}]", with_labels)
                 end = at + len(own) - 1
                 tokens[row, at:end], labels[row, at:end], positions[row, at:end] = own[:-1], targets[1:], np.arange(end - at)
                 at = end
