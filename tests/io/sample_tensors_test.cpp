@@ -136,6 +136,18 @@ TEST(SampleTensors, a_row_count_that_matches_tokens_and_response_tokens_is_ambig
               HasSubstr("does not have the shape of a field of kind sample"));
 }
 
+TEST(SampleTensors, declared_kinds_that_are_not_kinds_are_refused) {
+  Tensors tensors = ragged();
+  tensors.add<float>("x", {5}, {1, 2, 3, 4, 5});
+  EXPECT_THAT(
+      tensors.refusal({{"evenkeel_fields", R"({"x": "sampel"})"}}),
+      HasSubstr(R"(metadata evenkeel_fields gives field 'x' the kind "sampel"; it must be one of token, )"));
+  EXPECT_THAT(tensors.refusal({{"evenkeel_fields", R"({"x": 1})"}}),
+              HasSubstr("gives field 'x' the kind 1; it must be"));
+  EXPECT_THAT(tensors.refusal({{"evenkeel_fields", "sample"}}),
+              HasSubstr("evenkeel_fields is 'sample'; it must be a JSON object"));
+}
+
 TEST(SampleTensors, tensors_with_their_own_offsets_are_counted_rows) {
   Tensors tensors = ragged();
   tensors.add<float>("patches", {3, 2}, {1, 2, 3, 4, 5, 6}).ids("patches_offsets", {3}, {0, 1, 3});
@@ -366,7 +378,7 @@ TEST(SampleTensors, false_sizes_in_a_header_are_refused_before_memory_is_allocat
   EXPECT_THAT(refusal(R"({"a":{"dtype":"I64","shape":[1099511627776],"data_offsets":[0,8796093022208]}})"),
               HasSubstr("8796093022208 bytes, but the file has 0"));
   EXPECT_THAT(refusal(R"({"a":{"dtype":"I63","shape":[],"data_offsets":[0,8]}})"),
-              HasSubstr("which is not a dtype of safetensors"));
+              HasSubstr("which is not a known dtype of safetensors"));
 }
 
 TEST(SampleTensors, tensors_of_unsupported_dtypes_are_skipped_with_the_reason) {

@@ -72,7 +72,9 @@ void SampleTensors::add_field(std::size_t tensor) {
     if (!fits)
       fail(tensor,
            "does not have the shape of a field of kind " + std::string(name_of(declared->second)) +
-               ", although the file declares it as one",
+               ", although the file declares it as one; the file has " +
+               format_plain_count(num_samples_, "sample") + ", and '" + at(tokens_).name +
+               "' has the shape " + shape_text(at(tokens_).shape),
            "Correct the kind in the metadata " + std::string(tensor_names::field_kinds));
     kinds = {declared->second};
   }
@@ -160,8 +162,10 @@ SampleRows SampleTensors::sample_rows_from_offsets(std::size_t offsets, std::siz
   }
   SampleRows rows = SampleRows::from_offsets(std::move(bounds));
   if (rows.rows() != at(tensor).rows()) {
-    fail(offsets, "ends at " + std::to_string(rows.rows()) + "; '" + at(tensor).name + "' has " +
-                      format_plain_count(at(tensor).rows(), "row"));
+    fail(offsets,
+         "ends at " + std::to_string(rows.rows()) + "; '" + at(tensor).name + "' has " +
+             format_plain_count(at(tensor).rows(), "row"),
+         "Make the last element equal to that number of rows");
   }
   return rows;
 }
@@ -179,7 +183,7 @@ void SampleTensors::add_counted_field(std::size_t tensor, std::size_t offsets) {
 
 void SampleTensors::find_fields() {
   namespace names = tensor_names;
-  declared_kinds_ = parse_kinds(declared_kinds_text(*file_));
+  declared_kinds_ = parse_kinds(declared_kinds_text(*file_), file_->path());
   std::vector<std::size_t> order(file_->tensors().size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::sort(order, {}, [&](std::size_t i) -> const std::string& { return at(i).name; });

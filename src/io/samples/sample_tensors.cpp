@@ -25,15 +25,28 @@ std::string text_of(const FieldKinds& kinds) {
   return object.dump();
 }
 
-FieldKinds parse_kinds(const std::string& text) {
+FieldKinds parse_kinds(const std::string& text, const std::string& path) {
   FieldKinds kinds;
   if (text.empty()) return kinds;
+  const std::string metadata = "metadata " + std::string(tensor_names::field_kinds);
   const JsonText json(text);
-  if (!json.object()) return kinds;
+  if (!json.object()) {
+    throw InputError(path, metadata + " is '" + text + "'; it must be a JSON object",
+                     R"(Write the kinds of fields by name, such as {"reward": "sample"})");
+  }
   for (const auto [name, value] : *json.object()) {
     std::string_view word;
-    if (value.get(word)) continue;
-    if (const FieldRule* const rule = find_rule(word)) kinds.emplace(name, rule->kind);
+    const FieldRule* const rule = value.get(word) ? nullptr : find_rule(word);
+    if (rule == nullptr) {
+      std::string words;
+      for (const FieldRule& known : all_field_rules())
+        words += (words.empty() ? "" : ", ") + std::string(known.name);
+      throw InputError(path,
+                       metadata + " gives field '" + std::string(name) + "' the kind " +
+                           simdjson::to_string(value) + "; it must be one of " + words,
+                       "Correct the kind");
+    }
+    kinds.emplace(name, rule->kind);
   }
   return kinds;
 }
@@ -89,9 +102,11 @@ std::vector<TensorSample> SampleTensors::ragged_lengths(RowRange samples) const 
     const std::int64_t last = offsets.back();
     const std::int64_t tokens = at(tokens_).rows();
     if (last > tokens || (part.end == num_samples_ && last != tokens)) {
-      fail(*offsets_, (part.end == num_samples_ ? "ends at " : "reaches ") + std::to_string(last) +
-                          " in element " + std::to_string(part.end) + "; '" + at(tokens_).name + "' has " +
-                          format_plain_count(tokens, "row"));
+      fail(*offsets_,
+           (part.end == num_samples_ ? "ends at " : "reaches ") + std::to_string(last) + " in element " +
+               std::to_string(part.end) + "; '" + at(tokens_).name + "' has " +
+               format_plain_count(tokens, "row"),
+           "Make the last element equal to that number of rows");
     }
   }
   return lengths;

@@ -25,8 +25,9 @@ using FieldKinds = std::map<std::string, FieldKind, std::less<>>;
 
 [[nodiscard]] std::string text_of(const FieldKinds& kinds);
 
-/// Parses a result of text_of(). Ignores invalid parts.
-[[nodiscard]] FieldKinds parse_kinds(const std::string& text);
+/// Parses a result of text_of(); an empty text has no kinds. Throws InputError, which names the file `path`,
+/// if the text is not a JSON object or a value is not the name of a kind.
+[[nodiscard]] FieldKinds parse_kinds(const std::string& text, const std::string& path);
 
 /// Names of tensors in a file of samples; docs/formats.md describes their content.
 namespace tensor_names {
