@@ -325,7 +325,7 @@ std::int64_t count_characters(std::string_view text) {
 
 std::optional<JsonFault> find_json_fault(std::string_view line) {
   std::string_view text;   // the latest string in the outermost object
-  std::string_view field;  // the latest key of the outermost object
+  std::string_view field;  // the key of the outermost object's value at `at`, or empty
   int depth = 0;
   const auto make_json_fault = [&](LineFault finding) {
     return JsonFault{std::string(field), std::move(finding.what),
@@ -337,6 +337,7 @@ std::optional<JsonFault> find_json_fault(std::string_view line) {
     if (c == '{' || c == '[') ++depth;
     if (c == '}' || c == ']') --depth;
     if (c == ':' && depth == 1) field = text;
+    if (c == ',' && depth == 1) field = {};
     if (c == '"') {
       const std::size_t begin = at;
       if (auto fault = find_string_fault(line, at)) return make_json_fault(*std::move(fault));
@@ -346,7 +347,7 @@ std::optional<JsonFault> find_json_fault(std::string_view line) {
     if (line.substr(at).starts_with(utf8_mark)) {
       return make_json_fault(
           {at, "holds a byte order mark", "only the start of a file may have one",
-           "Remove it: files were joined, or part of a string is outside its quotation marks"});
+           "Remove it: files may have been joined, or part of a string may be outside its quotation marks"});
     }
     const std::string_view word = word_at(line, at);
     if (auto fault = find_literal_fault(word, at)) return make_json_fault(*std::move(fault));
