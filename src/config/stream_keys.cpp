@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text/host_port.hpp"
 #include "evenkeel/base/error.hpp"
 #include "plan/settings/checks.hpp"
 #include "plan/settings/requirements.hpp"
@@ -99,6 +100,11 @@ void reject_redis_keys_without_redis(const ArrivalSettings& stream) {
 void require_valid_buffer(const Config& config) {
   const ArrivalSettings& stream = config.stream;
   const ArrivalSettings defaults;
+  if (!stream.ca_file.empty() && !config.source.path.string().starts_with("https://")) {
+    throw ConfigError("stream.ca_file",
+                      "is only used with an https buffer, but source.path is not an https address",
+                      "Leave it out");
+  }
   if (config.source.names_buffer()) {
     const std::pair<const char*, bool> own[] = {{"listen", stream.listen != defaults.listen},
                                                 {"dir", !stream.dir.empty()},
@@ -115,10 +121,13 @@ void require_valid_buffer(const Config& config) {
     }
     return;
   }
-  if (!stream.ca_file.empty())
-    throw ConfigError("stream.ca_file",
-                      "is only used with an https buffer, but source.path is not an https address",
-                      "Leave it out");
+  if (const auto listen = parse_host_port(stream.listen);
+      listen && !is_loopback(listen->host) && stream.token_file.empty()) {
+    throw ConfigError(
+        "stream.listen",
+        "is " + stream.listen + ", which other machines can reach, but stream.token_file is not set",
+        "Set stream.token_file to a file with a token, or listen on 127.0.0.1");
+  }
   if (!config.source.path.empty() && stream.store == "memory") {
     throw ConfigError("stream.store",
                       "is memory, which loses samples when the job ends, but files in the folder source.path "

@@ -60,7 +60,18 @@ TEST(ConfigStream, excludes_settings_of_the_jobs_own_buffer_if_it_names_another)
                 AllOf(HasSubstr("applies only to the job's own buffer"), HasSubstr("source.path")))
         << key;
   }
-  EXPECT_THAT(refusal(own, {"stream.ca_file=/ca"}), HasSubstr("stream.ca_file"));
+  EXPECT_THAT(refusal(own, {"stream.ca_file=/ca"}),
+              HasSubstr("stream.ca_file: is only used with an https buffer"));
+  EXPECT_THAT(refusal(other, {"stream.ca_file=/ca"}),
+              HasSubstr("stream.ca_file: is only used with an https buffer"));
+}
+
+TEST(ConfigStream, requires_a_token_if_other_machines_can_reach_the_jobs_own_buffer) {
+  EXPECT_THAT(refusal(own, {"stream.listen=0.0.0.0:8710"}),
+              HasSubstr("stream.listen: is 0.0.0.0:8710, which other machines can reach, but "
+                        "stream.token_file is not set"));
+  EXPECT_EQ(refusal(own, {"stream.listen=0.0.0.0:8710", "stream.token_file=/token"}), "accepted");
+  EXPECT_EQ(refusal(own, {"stream.listen='[::1]:8710'"}), "accepted");
 }
 
 TEST(ConfigStream, refuses_several_buffers_and_suggests_redis) {
@@ -105,7 +116,7 @@ TEST(ConfigStream, is_refused_without_arriving_samples) {
   EXPECT_THAT(refusal("source: {kind: synthetic}\nstream: {look_ahead: 1}"),
               AllOf(HasSubstr("stream: has settings"), HasSubstr("source.kind is not stream")));
   EXPECT_THAT(refusal("sources: {a: {kind: stream, path: 'http://127.0.0.1:1'}}"),
-              HasSubstr("sources.a.kind: is stream, which cannot be one of sources"));
+              HasSubstr("sources.a.kind: is stream, which section sources cannot contain"));
 }
 
 TEST(ConfigStream, is_written_in_JSON_too) {
