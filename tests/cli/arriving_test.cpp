@@ -142,6 +142,8 @@ TEST_F(JobWithABuffer, is_refused_if_impossible) {
   EXPECT_THAT(run_evenkeel("inspect http://127.0.0.1:1").err, HasSubstr("cannot be reached"));
   EXPECT_THAT(run_evenkeel("inspect " + (scratch_ / "job.yaml").string() + " --token-file x").err,
               HasSubstr("--token-file: can only be used with the address of a buffer"));
+  EXPECT_THAT(run_evenkeel("inspect " + (scratch_ / "kept").string() + " --token-file x").err,
+              HasSubstr("--token-file: can only be used with the address of a buffer"));
 }
 
 }  // namespace

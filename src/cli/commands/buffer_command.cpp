@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/text/units.hpp"
@@ -54,14 +53,8 @@ stream::StreamSettings stream_settings(const BufferOptions& options) {
   settings.on_stale = stream::parse_on_stale(options.on_stale).value();
   settings.late_fields = options.late_fields;
   try {
-    try {
-      settings.validate();
-    } catch (const ConfigError& error) {  // names the option instead of the key in a job's configuration
-      std::string option = error.report().where.substr(std::string_view("stream.").size());
-      std::ranges::replace(option, '_', '-');
-      throw ConfigError("--" + option, error.report().message, error.report().hint);
-    }
-  } catch (const ConfigError& error) {
+    settings.validate();
+  } catch (const ConfigError& error) {  // names the option instead of the key in a job's configuration
     throw ConfigError(option_of_key(error.report().where), error.report().message, error.report().hint);
   }
   return settings;

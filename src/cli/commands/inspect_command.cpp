@@ -357,14 +357,15 @@ int inspect(const InspectOptions& options) {
                           " does not end in .jsonl, .jsonl.gz or .jsonl.zst",
                       "Leave it out, or rename the file");
   }
-  if (const std::string place = options.path.string(); is_buffer(place)) {
+  const std::string place = options.path.string();
+  if (!options.token_file.empty() && !is_url(place))
+    throw ConfigError("--token-file", "can only be used with the address of a buffer", "Leave it out");
+  if (is_buffer(place)) {
     const std::string token = options.token_file.empty() ? "" : read_token(options.token_file);
     const std::string text = explain_buffer(place, token);
     std::cout << printable(place) << '\n' << text;
     return 0;
   }
-  if (!options.token_file.empty())
-    throw ConfigError("--token-file", "can only be used with the address of a buffer", "Leave it out");
   const std::vector<std::filesystem::path> paths = files_matching(options.path);
   if (paths.size() != 1 || paths.front() != options.path) {
     inspect_files(paths, options);

@@ -13,6 +13,9 @@
 
 namespace evenkeel::cli {
 
+/// Returns whether `place` is the address of a server.
+[[nodiscard]] bool is_url(const std::string& place);
+
 /// Returns whether `place` is the address of a buffer or a folder in which a buffer keeps samples.
 [[nodiscard]] bool is_buffer(const std::string& place);
 

@@ -21,10 +21,6 @@ namespace {
 
 using nlohmann::json;
 
-bool is_url(const std::string& place) {
-  return place.starts_with("http://") || place.starts_with("https://");
-}
-
 json status_of_buffer(const std::string& place, const std::string& token) {
   if (is_url(place)) return json::parse(JobClient(place, token).status());
   std::unique_ptr<Store> store = open_lmdb_store_read_only(place);
@@ -64,6 +60,10 @@ std::map<std::int64_t, std::int64_t> staleness_in(const json& status) {
 }
 
 }  // namespace
+
+bool is_url(const std::string& place) {
+  return place.starts_with("http://") || place.starts_with("https://");
+}
 
 bool is_buffer(const std::string& place) {
   std::error_code ignored;

@@ -163,10 +163,11 @@ std::string histogram(const std::vector<std::int64_t>& sorted) {
 std::string describe_run_folder(const fs::path& folder) {
   const std::optional<RunMarker> marker = read_run_marker(folder);
   if (!marker) {
-    throw InputError(folder.string(),
-                     fmt::format("is a folder without {}: no run wrote it", RunMarker::file_name),
-                     "Give a file, or a folder of evenkeel run: --dump, --results, --report, --trace or "
-                     "--state");
+    throw InputError(
+        folder.string(),
+        fmt::format("is a folder without {}, which is in every output folder of a run", RunMarker::file_name),
+        "Give a file, or a folder of evenkeel run: --dump, --results, --report, --trace or "
+        "--state");
   }
   const RunIdentity& by = marker->by;
   std::vector<Line> lines{{"state", state_text(folder, *marker)},
