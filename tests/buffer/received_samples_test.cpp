@@ -172,10 +172,9 @@ TEST_F(JoinedSchema, requires_the_same_fields_in_every_request) {
   const ErrorReport report = report_of<InputError>(
       [&] { return join_schemas(schema(R"(, "reward": 1.0)"), schema(R"(, "score": 1.0)"), true); });
   EXPECT_EQ(report.where, "body:1");
-  EXPECT_EQ(
-      report.message,
-      "field 'reward' holds numbers in line 1 of earlier samples and is missing, empty or not a number in "
-      "line 1 of body");
+  EXPECT_EQ(report.message,
+            "field 'reward' holds numbers in earlier samples and is missing, empty or not a number in "
+            "line 1 of body");
 }
 
 TEST_F(JoinedSchema, may_become_more_general_until_a_step_uses_it) {

@@ -295,7 +295,7 @@ JsonlSchema join_schemas(const JsonlSchema& so_far, const JsonlSchema& more, boo
   if (are_equal) return so_far;
   // Number all earlier samples as line 0 and the lines of the request from 1. merge() reports a conflict at
   // the later line, so its errors point to a line of the request.
-  const LineNames names({"earlier samples", "body"}, {0, 1});
+  const LineNames names = LineNames::after_earlier_samples("body");
   const auto moved = [](JsonlSchema schema, std::int64_t scale, std::int64_t first) {
     schema.first_line = schema.first_line * scale + first;
     for (FieldOrigin& origin : schema.origins) {

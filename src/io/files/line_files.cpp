@@ -22,6 +22,12 @@ LineNames::LineNames(std::vector<std::string> paths, std::vector<std::int64_t> f
                         first_lines_.size());
 }
 
+LineNames LineNames::after_earlier_samples(std::string body) {
+  LineNames names({"earlier samples", std::move(body)}, {0, 1});
+  names.has_earlier_samples_ = true;
+  return names;
+}
+
 std::size_t LineNames::file_of(std::int64_t line) const {
   const auto after = std::ranges::upper_bound(first_lines_, line);
   // A file without lines has the same first line number as the next file, so choose the last file with this
@@ -36,6 +42,7 @@ std::string LineNames::where(std::int64_t line) const {
 
 std::string LineNames::describe(std::int64_t line) const {
   const std::size_t file = file_of(line);
+  if (file == 0 && has_earlier_samples_) return paths_.front();
   const std::string number = "line " + std::to_string(line - first_lines_[file] + 1);
   return paths_.size() == 1 ? number : number + " of " + paths_[file];
 }

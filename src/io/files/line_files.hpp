@@ -19,17 +19,23 @@ class LineNames {
   /// `first_lines` contains the number of each file's first line, in ascending order from 0. Precondition:
   /// `paths` and `first_lines` have the same, nonzero size.
   LineNames(std::vector<std::string> paths, std::vector<std::int64_t> first_lines);
+  /// Names the lines of a request to a buffer, `body`: line 0 represents all earlier samples, and the
+  /// request's lines follow.
+  static LineNames after_earlier_samples(std::string body);
 
+  /// Returns whether line 0 represents all earlier samples.
+  [[nodiscard]] bool has_earlier_samples() const noexcept { return has_earlier_samples_; }
   /// Returns the file that contains the line. O(log files).
   [[nodiscard]] std::size_t file_of(std::int64_t line) const;
   /// Returns "PATH:LINE", where LINE is counted from 1 in each file.
   [[nodiscard]] std::string where(std::int64_t line) const;
-  /// Returns "line LINE" for a single file, otherwise "line LINE of PATH".
+  /// Returns "line LINE" for a single file, otherwise "line LINE of PATH" or "earlier samples".
   [[nodiscard]] std::string describe(std::int64_t line) const;
 
  private:
   std::vector<std::string> paths_;
   std::vector<std::int64_t> first_lines_;
+  bool has_earlier_samples_ = false;
 };
 
 /// Open files whose lines are numbered consecutively: a LineRef's number determines its file, and its offset

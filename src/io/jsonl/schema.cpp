@@ -83,7 +83,9 @@ void require_exact_integers(const SchemaEntry& a, const SchemaEntry& b, const Li
                      "field '" + a.spec.name + "' has an integer that float32 would round in " +
                          names.describe(*sides->wide_integer) + " and a real number in " +
                          names.describe(real.origin.dtype),
-                     wide_integer_hint);
+                     names.has_earlier_samples()
+                         ? "Send the field as in earlier samples, or start a new buffer"
+                         : wide_integer_hint);
   }
 }
 
@@ -101,8 +103,8 @@ void merge_dtypes_and_shapes(const SchemaEntry& a, const SchemaEntry& b, const L
   const std::optional<DType> dtype = common_dtype(a.spec.dtype, b.spec.dtype);
   if (!dtype) {
     const bool in_order = a.spec.dtype == DType::boolean;
-    throw_conflict(names, a.spec.name, {"is boolean", (in_order ? a : b).origin.dtype},
-                   {"is a number", (in_order ? b : a).origin.dtype});
+    throw_conflict(names, a.spec.name, {"holds booleans", (in_order ? a : b).origin.dtype},
+                   {"holds numbers", (in_order ? b : a).origin.dtype});
   }
   require_exact_integers(a, b, names);
   merged.spec.dtype = *dtype;

@@ -152,6 +152,6 @@ void append(JsonlSchema& schema, SchemaEntry field);
 
 /// Hint for a field with an integer that float32 would round.
 inline constexpr const char* wide_integer_hint =
-    "Write integers only, or leave the field out; a number with a decimal point, such as 5.0, may be rounded";
+    "Write only integers, or only real numbers (5.0, not 5), which may be rounded, or leave the field out";
 
 }  // namespace evenkeel

@@ -182,7 +182,7 @@ TEST(MergeSchemas, clashes_are_errors_that_name_the_field_and_both_lines) {
   EXPECT_EQ(clash(scalar, either), "field 'x' is a token field in line 9 and is a sample field in line 4");
   EXPECT_EQ(clash(pairs, list),
             "field 'x' has rows of shape [] in line 9 and has rows of shape [2] in line 5");
-  EXPECT_EQ(clash(flags, list), "field 'x' is boolean in line 7 and is a number in line 9");
+  EXPECT_EQ(clash(flags, list), "field 'x' holds booleans in line 7 and holds numbers in line 9");
   EXPECT_EQ(clash(text, list),
             "field 'x' holds numbers in line 9 and is missing, empty or not a number in line 6");
   EXPECT_EQ(clash(infer_fields(1, 1, "", 8), scalar),
