@@ -40,7 +40,7 @@ void require_printable_text(const std::string& text, const Place& place) {
       throw_malformed(
           place.describe_position(mark),
           "the byte shown as " + shown.substr(static_cast<std::size_t>(mark.column), 4) + " is not text",
-          "Save it as UTF-8; in double quotes, \\xNN stands for a control character");
+          "Write the text as UTF-8; in double quotes, \\xNN stands for a control character");
     }
     begin = end + 1;
   }
@@ -150,9 +150,10 @@ void merge_bases(YAML::Node map, const Place& place) {
 /// `deepest` levels, which is the case if an alias contains itself.
 void resolve_merge_keys(const YAML::Node& node, const Place& place, int depth = 0) {
   if (depth > deepest) {
-    throw ConfigError(place.describe_position(node.Mark()),
-                      "has more than " + std::to_string(deepest) + " levels, counting those of aliases",
-                      "Check whether an alias refers to a map or list that contains it");
+    throw ConfigError(
+        place.describe_position(node.Mark()),
+        "has more than " + std::to_string(deepest) + " levels of maps and lists, counting those of aliases",
+        "Check whether an alias refers to a map or list that contains it");
   }
   if (node.IsSequence()) {
     for (const YAML::Node& entry : node) resolve_merge_keys(entry, place, depth + 1);

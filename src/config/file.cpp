@@ -58,6 +58,16 @@ std::string hint_for_unknown(const std::string& path) {
   return "Sections: " + join(section_names());
 }
 
+/// Returns the hint for a key that entries of a named section do not have. `has_section` states whether
+/// entries have other keys of the key's section.
+std::string hint_for_unknown_key(const NamedPath& at, bool has_section) {
+  const std::string_view prefix = at.section->key_prefix;
+  if (prefix.empty()) return has_section ? hint_for_unknown(at.key) : std::string(at.section->keys);
+  std::vector<std::string> keys = paths_of_section(prefix.substr(0, prefix.size() - 1));
+  for (std::string& key : keys) key.erase(0, prefix.size());
+  return "Valid keys: " + join(keys);
+}
+
 /// Returns the named section whose name is `path`, or null.
 const NamedSection* find_named_section(std::string_view path) {
   const auto found = std::ranges::find(named_sections(), path, &NamedSection::name);
@@ -180,9 +190,7 @@ class Loader {
       return named_entries_.push_back({at.section, at.name, spec, value});
     const bool has_section = at.section->has(section_of(at.key));
     if (has_section && !paths_of_section(at.key).empty()) return apply_section(path, value, place);
-    throw ConfigError(value.where, "is not a key of a " + entry,
-                      has_section && at.section->key_prefix.empty() ? hint_for_unknown(at.key)
-                                                                    : std::string(at.section->keys));
+    throw ConfigError(value.where, "is not a key of a " + entry, hint_for_unknown_key(at, has_section));
   }
 
   void apply_section(const std::string& path, const ConfigValue& value, const Place& place) {
@@ -243,7 +251,8 @@ void require_valid_path(const SourceSettings& source, const std::string& where) 
   const bool reads_file = source.kind && source.kind != SourceKind::synthetic &&
                           source.kind != SourceKind::embedded && source.kind != SourceKind::stream;
   if (reads_file && source.path.empty()) {
-    throw ConfigError(where + ".path", "is missing", "Set it to what the source reads");
+    throw ConfigError(where + ".path", "is missing",
+                      "Set it to the file or folder to read; for megatron, without .bin and .idx");
   }
   const bool reads_several = source.kind == SourceKind::jsonl || source.kind == SourceKind::safetensors;
   if (!source.more_paths.empty() && !reads_several) {
@@ -265,7 +274,7 @@ void require_valid_sources(const Config& config, const std::string& file) {
     if (!source.kind || source.kind == SourceKind::embedded || source.kind == SourceKind::stream) {
       const std::string word = source.kind == SourceKind::stream ? "stream" : "embedded";
       throw ConfigError(where + ".kind",
-                        source.kind ? "is " + word + ", which cannot be one of sources" : "is not set",
+                        source.kind ? "is " + word + ", which section sources cannot contain" : "is not set",
                         "Set it to jsonl, synthetic, lengths, megatron, safetensors or dump");
     }
     require_valid_path(source, where);

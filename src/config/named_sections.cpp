@@ -40,7 +40,6 @@ NamedSection make_sources_section() {
   return {.name = "sources",
           .entry = "source",
           .key_prefix = "source.",
-          .keys = "A source has the keys of source: kind, path, weight, epochs, ...",
           .has = [](std::string_view section) { return section == "source"; },
           .add = [](Config& config, const std::string& name) { config.sources[name] = config.source; },
           .config_of_entry =
@@ -58,7 +57,6 @@ NamedSection make_fields_section() {
   return {.name = "fields",
           .entry = "field",
           .key_prefix = "field.",
-          .keys = "A field has the keys of field: layers, wire_dtype, dtype, ...",
           .has = [](std::string_view section) { return section == "field"; },
           .add = [](Config& config, const std::string& name) { config.fields[name] = config.field; },
           .config_of_entry =

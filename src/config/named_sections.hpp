@@ -16,7 +16,7 @@ struct NamedSection {
   std::string_view name;        ///< path of the section, such as "profiles"
   std::string_view entry;       ///< name of an entry in messages, such as "profile"
   std::string_view key_prefix;  ///< prefix that an entry's keys omit, such as "source."; may be empty
-  std::string_view keys;        ///< a sentence that lists the keys of an entry
+  std::string_view keys{};  ///< a sentence that lists the sections of an entry's keys, if they have several
 
   bool (*has)(std::string_view section);  ///< whether entries may have keys of this section
   /// Adds an entry with the configuration's own values, or resets an existing entry to them.

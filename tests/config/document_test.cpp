@@ -76,9 +76,10 @@ TEST(ConfigDocument, tabs_and_second_keys_are_refused_with_their_line) {
 
 // yaml-cpp silently ends the document at \x04.
 TEST(ConfigDocument, bytes_that_are_not_text_are_refused_with_their_line) {
-  EXPECT_EQ(refusal("mesh: {tp: 2}\n  \x04\nmicro_batch: {max_tokens: 5}\n"),
-            "job.yaml:2:3: malformed YAML: the byte shown as \\x04 is not text. Save it as UTF-8; in double "
-            "quotes, \\xNN stands for a control character");
+  EXPECT_EQ(
+      refusal("mesh: {tp: 2}\n  \x04\nmicro_batch: {max_tokens: 5}\n"),
+      "job.yaml:2:3: malformed YAML: the byte shown as \\x04 is not text. Write the text as UTF-8; in double "
+      "quotes, \\xNN stands for a control character");
   EXPECT_THAT(refusal(std::string("mesh: {tp: 2}\0 {", 16)), HasSubstr("shown as \\x00"));
   EXPECT_THAT(refusal("source: {path: caf\xe9.jsonl}"), HasSubstr("job.yaml:1:19: malformed YAML"));
   EXPECT_THAT(refusal("\xff\xfem\0e\0s\0h\0"), HasSubstr("job.yaml:1:1: malformed YAML"));
@@ -124,7 +125,7 @@ TEST(ConfigAliases, merged_keys_are_checked_like_others) {
 
 TEST(ConfigAliases, recursive_aliases_are_refused) {
   EXPECT_THAT(refusal("profiles: &p {a: *p}"),
-              HasSubstr("has more than 500 levels, counting those of aliases"));
+              HasSubstr("has more than 500 levels of maps and lists, counting those of aliases"));
   EXPECT_THAT(refusal("mesh: &m\n  <<: *m\n  tp: 1"), HasSubstr("counting those of aliases"));
 }
 

@@ -94,7 +94,9 @@ TEST(ConfigSources, that_cannot_be_mixed_are_refused_with_the_place) {
               testing::HasSubstr("source.path: is set together with sources"));
   EXPECT_THAT(refusal("sources: {a: {kind: synthetic, weight: 0}}\n"),
               testing::HasSubstr("sources.a.weight"));
-  EXPECT_THAT(refusal("sources: {a: {cost: 2}}\n"), testing::HasSubstr("is not a key of a source"));
+  EXPECT_THAT(refusal("sources: {a: {cost: 2}}\n"),
+              testing::AllOf(testing::HasSubstr("is not a key of a source. Valid keys: "),
+                             testing::HasSubstr("samples")));
   EXPECT_THAT(refusal("sources: {'a b': {kind: synthetic}}\n"),
               testing::HasSubstr("is not a valid name for a source"));
 }
@@ -202,7 +204,8 @@ TEST(ConfigFieldErrors, reject_profiles_that_are_not_a_list_or_unknown) {
 
 TEST(ConfigFieldErrors, name_the_field_and_the_key) {
   EXPECT_THAT(refusal("fields: {x: {wire_dtype: short}}\n"), testing::HasSubstr("fields.x.wire_dtype"));
-  EXPECT_THAT(refusal("fields: {x: {kind: token}}\n"), testing::HasSubstr("A field has the keys of field"));
+  EXPECT_THAT(refusal("fields: {x: {kind: token}}\n"),
+              testing::HasSubstr("is not a key of a field. Valid keys: "));
   EXPECT_THAT(refusal("fields: [x]\n"), testing::HasSubstr("a map"));
   EXPECT_THAT(refusal("fields: {x: {layers: [0, 1]}}\n"),
               testing::EndsWith("expected null, stage, or one list of layers per stage, such as "
@@ -408,8 +411,10 @@ TEST(ConfigOverrideErrors, report_maps_that_would_change_nothing) {
 }
 
 TEST(ConfigConsistency, a_source_that_reads_a_file_needs_its_path) {
-  EXPECT_EQ(refusal("source: {kind: jsonl}"),
-            "job.yaml: source.path: is missing. Set it to what the source reads");
+  EXPECT_EQ(
+      refusal("source: {kind: jsonl}"),
+      "job.yaml: source.path: is missing. Set it to the file or folder to read; for megatron, without .bin "
+      "and .idx");
   EXPECT_EQ(refusal("source: {kind: lengths, path: ''}").substr(0, 22), "job.yaml: source.path:");
   EXPECT_EQ(refusal("source: {kind: jsonl}", {"source.path=x.jsonl"}), "accepted");
 }
