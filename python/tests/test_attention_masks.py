@@ -61,7 +61,7 @@ def test_every_form_is_the_mask(layout, cp_rank, keys):
 @pytest.mark.parametrize(
     "call, what",
     [
-        (lambda: LAYOUTS[0].block_mask(keys="sorted"), "keys: is 'sorted'; it can be packed, gathered"),
+        (lambda: LAYOUTS[0].block_mask(keys="sorted"), "keys: is 'sorted'; it must be one of packed, gathered"),
         (lambda: LAYOUTS[0].block_mask(block_size=(0, 128)), "is 0 queries by 128 keys"),
         (lambda: LAYOUTS[0].startend_row_indices(cp_rank=1), "is 1; it must be from 0 to 0"),
     ],

@@ -106,8 +106,8 @@ def test_the_table_has_evenkeel_and_the_framework_with_its_version(run):
 
 
 @pytest.mark.parametrize(("arguments", "status", "expected"), [
-    (["--with", "numpi"], 1, "--with: 'numpi' is unknown. Name one of numpy, pytest, no-such-package"),
-    (["--with", "numpy,"], 1, "--with: '' is unknown"),
+    (["--with", "numpi"], 1, "packages (--with): 'numpi' is unknown. Name one of numpy, pytest, no-such-package"),
+    (["--with", "numpy,"], 1, "packages (--with): '' is unknown"),
     (["--with", "no-such-package"], 1, "no-such-package is not installed. Install it: python3 -m pip install no-such-package==3.0"),
     (["--with", "pytest"], 1, "packed: cannot plan this step: AttributeError: module 'numpy' has no attribute 'plan'. Install version 2.0, which was tested"),
     ([], 2, "the following arguments are required: --with"),
@@ -119,8 +119,7 @@ def test_frameworks_that_cannot_be_compared_are_named(run, arguments, status, ex
 
 
 @pytest.mark.parametrize(("given", "status", "expected"), [
-    ({"dp": "0"}, 2, "mesh.dp: 0 is out of range"),
-    ({"dp": "3"}, 1, "LENGTHS: the number of samples, 8, is not a multiple of the 3 DP ranks"),
+    ({"dp": "3"}, 1, "LENGTHS: the number of samples, 8, is not a multiple of the number of DP ranks, 3, but frameworks"),
     ({"cap": "6"}, 1, "sample 0: has 7 tokens"),
 ])
 def test_steps_that_cannot_be_planned_are_refused(run, given, status, expected):
@@ -157,3 +156,10 @@ def test_a_file_that_does_not_exist_is_refused(tmp_path):
 def test_the_tested_version_is_the_one_that_tests_install(name):
     pins = [file.read_text() for file in FRAMEWORKS.glob("*/*.txt")]
     assert any(f"\n{name}=={_peers.PEERS[name].tested}\n" in "\n" + text for text in pins)
+
+
+@pytest.mark.parametrize("option", ["--dp", "--max-tokens"])
+@pytest.mark.parametrize("value", ["0", "auto"])
+def test_counts_below_one_are_refused_by_option(run, option, value):
+    status, _, error = run("--with", "numpy", option, value, **({"dp": value} if option == "--dp" else {"cap": value}))
+    assert status == 2 and f"argument {option}: is '{value}'; it must be a whole number of at least 1" in error

@@ -79,5 +79,5 @@ def test_a_file_that_is_not_there_is_an_io_error(tmp_path):
 def test_a_configuration_must_have_a_supported_type():
     with pytest.raises(TypeError, match="path of a file, not int"):
         Config(3)
-    with pytest.raises(TypeError, match="cannot be the value of a key of a configuration"):
+    with pytest.raises(TypeError, match="cannot be the value of a configuration key"):
         Config(mesh={"dp": object()})

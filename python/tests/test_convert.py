@@ -188,7 +188,7 @@ def test_a_tokenizer_turns_chats_into_tokens_and_masks(lines_of):
         lines_of([{"messages": TURNS}])
     silent = Tokenizer()
     silent.marks = False
-    with pytest.raises(evenkeel.InputError, match="does not mark any token in any row.*generation"):
+    with pytest.raises(evenkeel.InputError, match="does not have a row with a token to train.*generation"):
         lines_of([{"messages": TURNS}], tokenizer=silent)
 
 
@@ -249,7 +249,7 @@ def test_an_error_of_a_template_names_the_row(lines_of):
 
 def test_a_column_that_only_later_rows_have_can_be_dropped(lines_of):
     rows = [chat([1, 2], [0, 1]), chat([1, 2], [0, 1], x=None)]
-    with pytest.raises(evenkeel.InputError, match="row 1, column 'x': is missing in some rows.*drop it"):
+    with pytest.raises(evenkeel.InputError, match="row 1, column 'x': is not in row 0.*drop this column"):
         lines_of(rows)
     assert len(lines_of(rows, drop=["x"])[0]) == 2
 
@@ -276,7 +276,7 @@ def test_lines_of_tokens_or_chats_are_rows(tmp_path, lines_of):
     (chat([1, 2.5], [0, 1]), "'input_ids': has 2.5 at position 1; each entry must be an integer"),
     (chat([1, 2], [0, 1], loss_mask=[0, 1]), "could each specify which tokens carry loss"),
     (chat([1, 2], [0, 1], odd=[1, 2, 3]), "column 'odd': has 3 values; the sample has 2 tokens, 1 of them in the response"),
-    (chat([1, 2], [0, 1], words=["a", "b"]), "column 'words': is a list of strings"),
+    (chat([1, 2], [0, 1], words=["a", "b"]), "column 'words': is a list that contains strings"),
     (chat([1, 2], [0, 1], nothing=None), "column 'nothing': is None. Replace it"),
     (chat([1, 2], [0, 1], nested={"a": 1}), "column 'nested': is a dict"),
     (chat([1, 2], [0, 1], score=float("nan")), "column 'score': holds nan"),
@@ -291,7 +291,7 @@ def test_values_that_a_line_cannot_represent_are_refused_by_name_and_nothing_is_
 
 
 def test_rows_have_the_same_columns_and_names_are_those_of_columns(lines_of):
-    with pytest.raises(evenkeel.InputError, match="row 1, column 'extra': is missing in some rows"):
+    with pytest.raises(evenkeel.InputError, match="row 1, column 'extra': is not in row 0"):
         lines_of([chat([1, 2], [0, 1]), chat([1, 2], [0, 1], extra=1)])
     with pytest.raises(evenkeel.InputError, match="column 'typo': does not exist; the columns are assistant_masks, input_ids"):
         lines_of([chat([1, 2], [0, 1])], drop=["typo"])
@@ -302,7 +302,7 @@ def test_rows_have_the_same_columns_and_names_are_those_of_columns(lines_of):
 def test_columns_are_rows_and_parts_of_a_dataset_are_not(lines_of):
     columns = {"input_ids": [[1, 2], [3, 4, 5]], "assistant_masks": [[0, 1], [0, 0, 1]]}
     assert [line["response_ids"] for line in lines_of(columns)[0]] == [[2], [5]]
-    with pytest.raises(evenkeel.InputError, match="column 'assistant_masks'.*1 row; other columns have 2"):
+    with pytest.raises(evenkeel.InputError, match="column 'assistant_masks'.*1 row; another column has 2"):
         lines_of({**columns, "assistant_masks": [[0, 1]]})
     with pytest.raises(evenkeel.InputError, match=r"is a mapping of splits \(train, test\), not of columns"):
         lines_of({"train": [chat([1, 2], [0, 1])], "test": []})

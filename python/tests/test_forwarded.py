@@ -108,7 +108,7 @@ def test_a_mask_may_follow_every_convention(at, mask):
         (lambda: rollouts.from_prime_rl(later_prime_rl_sample(logprobs=[0.5]), uid="q", index=0, version=0), "logprobs: has 1 val"),
         (lambda: rollouts.from_prime_rl(prime_rl_sample(completion_logprobs=[-1.0] * 5), uid="q", index=0, version=0), "has 5 values"),
         (lambda: rollouts.from_verl(verl_output(response_mask=[0, 0, 0, 1, 1, 0, 1]), uid="q", index=0), "loss_mask: has 7 values"),
-        (lambda: rollouts.from_slime(slime_sample(loss_mask=[0, 0, 0, 1, 1]), group_size=2), "loss_mask: has 5 values.*pass at="),
+        (lambda: rollouts.from_slime(slime_sample(loss_mask=[0, 0, 0, 1, 1]), group_size=2), "loss_mask: has 5 values.*set at if"),
         (lambda: rollouts.from_slime(slime_sample(loss_mask=[0, 0, 0, 1, 1]), group_size=2, at={"loss_mask": "next"}),
          "loss_mask: is set at the last row, 4"),
         (lambda: rollouts.from_slime(slime_sample(loss_mask=[0, 1, 0, 1, 1]), group_size=2, at={"loss_mask": "token"}),

@@ -139,7 +139,7 @@ def test_an_integer_is_aborted_before_its_first_sample_and_a_group_is_closed_onl
     assert buffer.status()["groups"]["open"] == 0
     with pytest.raises(evenkeel.InputError, match="group 'q9': is unknown: none of its samples has been received"):
         producer.close("q9")
-    with pytest.raises(evenkeel.InputError, match="at most 1024 are kept"):
+    with pytest.raises(evenkeel.InputError, match="at most 1024 are allowed"):
         producer.abort("q9", reason="r" * 1025)
 
 

@@ -39,11 +39,11 @@ def test_tensors_are_returned_as_tensors():
 @pytest.mark.parametrize(
     "wrong, error",
     [
-        ([[1, 2, 3]], "runs[0]: are not pairs of integers. Write [[value, tokens], ...]"),
-        ([[1, 2], [3]], "runs[0]: are not pairs of integers. Write [[value, tokens], ...]"),
-        ([[0.5, 2]], "runs[0]: are not pairs of integers. Write [[value, tokens], ...]"),
-        ([[1, -2]], "runs[0]: have a run of -2 tokens; the length of a run cannot be negative"),
-        ([[2**31, 2]], "runs[0]: have the value 2147483648, which int32 cannot hold. Choose another dtype"),
+        ([[1, 2, 3]], "runs[0]: is not a list of pairs of integers. Write [[value, tokens], ...]"),
+        ([[1, 2], [3]], "runs[0]: is not a list of pairs of integers. Write [[value, tokens], ...]"),
+        ([[0.5, 2]], "runs[0]: is not a list of pairs of integers. Write [[value, tokens], ...]"),
+        ([[1, -2]], "runs[0][0]: has -2 tokens; the length of a run cannot be negative"),
+        ([[2**31, 2]], "runs[0]: has the value 2147483648, which int32 cannot hold. Choose another dtype"),
     ],
 )
 def test_invalid_runs_are_refused(wrong, error):
@@ -53,7 +53,7 @@ def test_invalid_runs_are_refused(wrong, error):
 
 
 def test_runs_are_only_expanded_to_integers():
-    with pytest.raises(evenkeel.InputError, match="dtype: is float32; it must be a dtype of integers"):
+    with pytest.raises(evenkeel.InputError, match="dtype: is float32; it must be an integer dtype"):
         runs.expand([[[1, 2]]], np.float32)
 
 

@@ -188,7 +188,7 @@ def test_a_rank_with_too_few_samples_gets_empty_lists_or_an_error():
         ({"lengths": [5.5]}, evenkeel.InputError, "lengths: .*float64"),
         ({"rank": 4}, evenkeel.InputError, "rank: is 4, but there are 4 ranks"),
         ({"global_batch": 0}, evenkeel.InputError, "global_batch: is 0. Pass a whole number of at least 1"),
-        ({"global_batch": 300, "drop_last": True}, evenkeel.InputError, "global_batch: is 300, but the data set has only 203 samples, so an epoch would have no step"),
+        ({"global_batch": 300, "drop_last": True}, evenkeel.InputError, "global_batch: is 300, but the data set has only 203 samples, so an epoch would have no steps"),
         ({"pad_to_multiple_of": 8}, evenkeel.InputError, "pad_to_multiple_of: is 8, but sequences are packed"),
         ({"empty": "drop"}, evenkeel.InputError, "empty: is 'drop'"),
         ({"padded": True, "pad_to_multiple_of": 2048}, evenkeel.ConfigError, "micro_batch.max_tokens"),

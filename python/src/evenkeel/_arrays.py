@@ -137,7 +137,7 @@ def checked_index(index: int, size: int, name: str) -> int:
     """Returns the index, counted from 0; negative indices count from the end. Raises IndexError if it is out of range."""
     at = operator.index(index)
     if not -size <= at < size:
-        raise IndexError(f"{name} {at} does not exist; the number of entries is {size}")
+        raise IndexError(f"{name} {at} does not exist; the number of {name}{'es' if name.endswith('ch') else 's'} is {size}")
     return at % size
 
 
@@ -321,7 +321,8 @@ class Rows:
             _c.raise_error("input", name, f"{pad!r} cannot fill a row of shape {shape} and dtype {self.dtype}: {error}",
                            "Pass one number, or one per element of a row")
         if not kept:
-            _c.raise_error("input", name, f"{pad} does not fit into the dtype {self.dtype}")
+            _c.raise_error("input", name, f"{pad} does not fit into the dtype {self.dtype}",
+                           "Pass a value that this dtype can represent, or convert the rows first")
         return np.ascontiguousarray(bits).reshape(-1).view(np.uint8)
 
     def _filled_row(self, shape: tuple[int, ...], pad: Any, name: str) -> tuple[npt.NDArray[Any], bool]:

@@ -171,5 +171,5 @@ def value_of(words: dict[str, int], word: str, name: str) -> int:
     if not isinstance(word, str):
         raise TypeError(f"{name} must be a str, not {type(word).__name__}")
     if word not in words:
-        raise_error("input", name, f"is '{word}'; it can be {', '.join(words)}")
+        raise_error("input", name, f"is '{word}'; it must be one of {', '.join(words)}")
     return words[word]

@@ -42,7 +42,7 @@ def cut_to_response(name: str, values: Sequence[Any], at: str, prompt: int, resp
     if len(values) not in lengths:
         raise _input_error(where, f"has {counted(len(values), 'value')} for {counted(tokens, 'token')}, {response} of them in the response",
                        f"With at: {at}, it must have {' or '.join(map(str, lengths))} value{'' if lengths == (1,) else 's'}; "
-                       "pass at={...} if it uses another convention")
+                       "set at if it uses another convention")
     if at == "response":
         return values
     no_loss = WITHOUT_LOSS.get(name)
@@ -53,8 +53,12 @@ def cut_to_response(name: str, values: Sequence[Any], at: str, prompt: int, resp
         values = [no_loss or 0, *values][:tokens]  # nothing predicts the first token
     trained = [t for t in range(1, prompt) if values[t] != no_loss] if name in WITHOUT_LOSS else []
     if trained:
-        raise _input_error(where, f"is set at token {trained[0]}, which belongs to the prompt of {counted(prompt, 'token')}",
-                       "Let the prompt end before the first token with loss")
+        of_prompt, clear = f"the prompt of {counted(prompt, 'token')}", f"set it to {no_loss} at prompt tokens, or let the prompt end earlier"
+        if at == "next":
+            raise _input_error(where, f"is set at row {trained[0] - 1}, which predicts token {trained[0]} of {of_prompt}",
+                               f"If each value is at the token itself, use at: token; otherwise, {clear}")
+        raise _input_error(where, f"is set at token {trained[0]}, which belongs to {of_prompt}",
+                           f"If each value is at the row that predicts its token, use at: next; otherwise, {clear}")
     return values[prompt:]
 
 

@@ -96,7 +96,7 @@ def _rows_of(inputs: Any, rows: list[int]) -> Any:
     """Returns these rows of a batch, without columns that are padding in all of them. Prompts are padded on the left."""
     unknown = sorted(set(inputs) - _PROMPTS - _COMPLETIONS - _OF_THE_STEP)
     if unknown:
-        refuse(f"input {unknown[0]!r}", "is not supported: batches must contain only text", "Use TRL's own trainer")
+        refuse(f"input {unknown[0]!r}", "is not supported: only TRL's inputs for text can be cut into micro-batches", "Use TRL's own trainer")
     prompt = int(inputs["prompt_mask"][rows].sum(1).max())
     completion = max(1, int(inputs["completion_mask"][rows].sum(1).max()))  # TRL masks truncated completions as a whole
     width = inputs["completion_ids"].shape[1]

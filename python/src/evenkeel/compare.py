@@ -20,7 +20,6 @@ import numpy as np
 
 from evenkeel import _c
 from evenkeel._peers import PEERS, Clock, Peer, Piece, Ranks, Way
-from evenkeel._text import counted
 from evenkeel.balance import CostModel, max_sum_lower_bound
 from evenkeel.errors import ConfigError, Error
 from evenkeel.planning import plan
@@ -81,11 +80,11 @@ def _evenkeel(cost: CostModel, meet: str) -> Way:
 def _installed(package: str) -> tuple[str, Peer]:
     """Returns the package's name with its version, and how it plans."""
     if package not in PEERS:
-        _c.refuse("--with", f"'{package}' is unknown", f"Name one of {', '.join(PEERS)}")
+        _c.refuse("packages (--with)", f"'{package}' is unknown", f"Name one of {', '.join(PEERS)}")
     try:
         return f"{package} {importlib.metadata.version(package)}", PEERS[package]
     except importlib.metadata.PackageNotFoundError:
-        _c.refuse("--with", f"{package} is not installed", f"Install it: python3 -m pip install {package}=={PEERS[package].tested}")
+        _c.refuse("packages (--with)", f"{package} is not installed", f"Install it: python3 -m pip install {package}=={PEERS[package].tested}")
 
 
 def _measure(step: Step, way: Way) -> tuple[Figures, float]:
@@ -108,9 +107,9 @@ def compare_plans(step: Step, packages: Iterable[str]) -> Iterator[tuple[str, Fi
     for meet in ("step", "micro-batch"):
         yield f"evenkeel, meet: {meet}", *_measure(step, _evenkeel(step.cost, meet))
     if len(step.lengths) % step.dp:
-        _c.refuse("LENGTHS", f"the number of samples, {len(step.lengths)}, is not a multiple of the {counted(step.dp, 'DP rank')}, but "
-                  "frameworks give each rank "
-                  "equally many", "Leave out some, or choose another --dp")
+        _c.refuse("LENGTHS", f"the number of samples, {len(step.lengths)}, is not a multiple of the number of DP ranks, {step.dp}, "
+                  "but frameworks give each rank the same number of samples",
+                  "Leave out some samples, or choose another number of ranks (--dp)")
     for name, peer in peers:
         for word, way in peer.ways.items():
             try:
@@ -175,6 +174,16 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(f"{message}. See: python3 -m evenkeel.compare --help")
 
 
+def _count(text: str) -> int:
+    try:
+        count = int(text)
+    except ValueError:
+        count = 0
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"is '{text}'; it must be a whole number of at least 1")
+    return count
+
+
 def _parser() -> _Parser:
     parser = _Parser(prog="python3 -m evenkeel.compare",
                      description="Plan one step with Evenkeel and with the code of installed frameworks, and compare the plans.",
@@ -182,8 +191,8 @@ def _parser() -> _Parser:
     parser.add_argument("lengths", metavar="LENGTHS",
                         help=".csv with the column length, or prompt_length and response_length, or with one number per line")
     parser.add_argument("--with", dest="packages", metavar="NAMES", required=True, help=f"frameworks, separated by commas: {', '.join(PEERS)}")
-    parser.add_argument("--dp", type=int, required=True, help="data-parallel ranks")
-    parser.add_argument("--max-tokens", type=int, required=True, help="the cap of a micro-batch")
+    parser.add_argument("--dp", type=_count, required=True, help="data-parallel ranks")
+    parser.add_argument("--max-tokens", type=_count, required=True, help="the cap of a micro-batch")
     parser.add_argument("--linear", type=int, default=CostModel.flops_7b().linear, help="work of a token (%(default)s)")
     parser.add_argument("--quadratic", type=int, default=CostModel.flops_7b().quadratic, help="work of a squared length (%(default)s)")
     return parser

@@ -149,4 +149,5 @@ def _plain(value: Any) -> Any:
     try:
         return operator.index(value)
     except TypeError:
-        raise TypeError(f"{value!r} cannot be the value of a key of a configuration") from None
+        raise TypeError(f"{value!r} cannot be the value of a configuration key. Pass a number, a boolean, a string, a path, a list or a "
+                        "mapping") from None

@@ -366,10 +366,10 @@ def labels(layout: PackedLayout, tokens: Any, *, cp_rank: int = 0, label_pad: in
     holds it; ``label_pad`` at its end and in pad rows. ``tokens`` are the ragged tokens, [num_tokens] int64."""
     rows = _rows_of(tokens, layout.num_tokens, "tokens")
     target = rows.empty(layout.local_rows, *rows.trailing)
-    for array, name in ((rows.array, "tokens"), (target.array, "out")):
-        if array.dtype != np.int64:
-            _c.raise_error("input", name, f"has the dtype {array.dtype.name!r}; it must be int64",
-                           "Convert it: x.astype('int64') of NumPy, x.to(torch.int64) of PyTorch")
+    for part, name in ((rows, "tokens"), (target, "out")):
+        if part.array.dtype != np.int64:
+            _c.raise_error("input", name, f"has the dtype {str(part.dtype)!r}; it must be int64",
+                           "Convert it: x.astype('int64') in NumPy, x.to(torch.int64) in PyTorch")
     tokens_in, labels_out = _arrays.readable(rows.array, "tokens"), _arrays.writable(target.array, "out")
     lib.evenkeel_labels(ctypes.byref(layout._struct), _c.int32(cp_rank), tokens_in.data, rows.array.size, _c.int64(label_pad), labels_out.data)
     return target.value
@@ -410,7 +410,7 @@ def _pack_sequences(
     if len(sequences) != len(layout):
         _c.raise_error("input", "values", f"{describe_count(len(sequences), 'sequence')}, but the layout has {len(layout)}")
     if not sequences:
-        _c.raise_error("input", "values", "is an empty list, which has no dtype", "Pass ragged rows")
+        _c.raise_error("input", "values", "is an empty list, which has no dtype", "Pass an empty array or tensor instead")
     parts = [_arrays.Rows(sequence, f"values[{i}]") for i, sequence in enumerate(sequences)]
     _require_alike(parts, "values")
     for i, (part, length) in enumerate(zip(parts, layout.lengths.tolist())):
@@ -437,7 +437,7 @@ def _require_alike(parts: Sequence[_arrays.Rows], name: str) -> None:
     for i, part in enumerate(parts):
         if part.dtype != first.dtype or part.trailing != first.trailing:
             _c.raise_error("input", f"{name}[{i}]", f"has rows of shape {part.trailing} and type {part.dtype}; the first has rows of shape "
-                              f"{first.trailing} and type {first.dtype}")
+                              f"{first.trailing} and type {first.dtype}", "Give all entries the same row shape and dtype")
 
 
 def _result(like: _arrays.Rows, shape: tuple[int, ...], out: Any) -> _arrays.Rows:

@@ -77,7 +77,7 @@ class PrefixGroups:
         if min(sizes, default=0) < 0:
             _c.refuse("group sizes", f"contain {min(sizes)}; a size cannot be negative")
         if sum(sizes) != len(suffixes):
-            _c.refuse("group sizes", f"the sizes {sizes} do not add up to the number of suffixes, {len(suffixes)}")
+            _c.refuse("group sizes", f"add up to {sum(sizes)}, but the number of suffixes is {len(suffixes)}")
         following = iter(suffixes)
         return PrefixGroups([prefix, *itertools.islice(following, size)] for prefix, size in zip(prefixes, sizes))
 

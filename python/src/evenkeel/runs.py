@@ -25,7 +25,7 @@ def expand(runs: Sequence[Any], dtype: npt.DTypeLike = np.int32) -> list[npt.NDA
     """
     kind = np.dtype(dtype)
     if kind.kind not in "iu":
-        _c.raise_error("input", "dtype", f"is {kind}; it must be a dtype of integers", "Choose one, such as int32")
+        _c.raise_error("input", "dtype", f"is {kind}; it must be an integer dtype", "Choose one, such as int32")
     return [_rows_of(pairs, i, kind) for i, pairs in enumerate(runs)]
 
 
@@ -50,12 +50,13 @@ def _rows_of(pairs: Any, sample: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     if array.size == 0 and array.ndim < 3:
         return np.empty(0, dtype)
     if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
-        _c.raise_error("input", where, "are not pairs of integers", "Write [[value, tokens], ...]")
+        _c.raise_error("input", where, "is not a list of pairs of integers", "Write [[value, tokens], ...]")
     values, counts = array[:, 0], array[:, 1]
     if (counts < 0).any():
-        _c.raise_error("input", where, f"have a run of {counted(int(counts.min()), 'token')}; the length of a run cannot be negative")
+        _c.raise_error("input", f"{where}[{counts.argmin()}]",
+                       f"has {counted(int(counts.min()), 'token')}; the length of a run cannot be negative")
     limits = np.iinfo(dtype)
     for value in (int(values.min()), int(values.max())):
         if not limits.min <= value <= limits.max:
-            _c.raise_error("input", where, f"have the value {value}, which {dtype} cannot hold", "Choose another dtype")
+            _c.raise_error("input", where, f"has the value {value}, which {dtype} cannot hold", "Choose another dtype")
     return np.repeat(values.astype(dtype), counts)

@@ -197,7 +197,8 @@ class BalancedBatchSampler:
 
     def _indices(self, epoch: int, step: int) -> npt.NDArray[np.int64]:
         if not 0 <= step < self.num_steps:
-            refuse("step", f"is {step}, but an epoch has {counted(self.num_steps, 'step')}", "Pass a step of the epoch")
+            refuse("step", f"is {step}, but an epoch has {counted(self.num_steps, 'step')}",
+                   "Pass a step of the epoch; steps are counted from 0")
         if self._ordered[0] != epoch:
             # RandomState's numbers never change between versions of NumPy, unlike those of default_rng.
             random = np.random.RandomState([self.seed % 2**32, self.seed >> 32, epoch])
@@ -244,7 +245,7 @@ class BalancedBatchSampler:
         if self.num_steps == 0:
             refuse(
                 "global_batch",
-                f"is {self.global_batch}, but the data set has only {counted(len(self.lengths), 'sample')}, so an epoch would have no step",
+                f"is {self.global_batch}, but the data set has only {counted(len(self.lengths), 'sample')}, so an epoch would have no steps",
                 "Lower global_batch, or pass drop_last=False",
             )
         # Reports incompatible settings, and a cap below the aligned length, before the first step.
@@ -356,6 +357,6 @@ def _require_equal(state: Mapping[str, Any], expected: State) -> None:
         if state.get(name) != value:
             refuse(
                 f"state_dict[{name!r}]",
-                f"is {state.get(name)!r}, but this sampler has {value!r}",
+                f"is {state.get(name)!r}, but this sampler has {value!r}" + (" (checksums)" if name in ("lengths", "plan") else ""),
                 "Load the state into a sampler of the same data and settings, or start over",
             )

@@ -94,8 +94,8 @@ def partitions_of_mini_batches(lengths: Sequence[int], ranks: int, mini_batches:
     if len(lengths) % (ranks * mini_batches) != 0:
         refuse(
             "lengths", f"has {counted(len(lengths), 'sample')}, which is not a multiple of "
-            f"{counted(mini_batches, 'mini-batch', 'mini-batches')} on {counted(ranks, 'rank')}",
-            "Change the number of samples, or ppo_mini_batch_size",
+            f"{ranks * mini_batches}, the product of {counted(mini_batches, 'mini-batch', 'mini-batches')} and {counted(ranks, 'rank')}",
+            "Change the number of samples or of mini-batches (in verl: ppo_mini_batch_size)",
         )
     planned = plan(
         lengths,

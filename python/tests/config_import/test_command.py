@@ -90,11 +90,11 @@ def test_it_follows_defaults_lists_overrides_and_the_environment(command, monkey
             "other.yaml",
             2,
             "other.yaml: is not recognized as a configuration of MindSpeed-RL, ROLL or verl. "
-            "Specify its system with --from mindspeed-rl, roll or verl",
+            "Specify its system (--from): mindspeed-rl, roll or verl",
         ),
         ("absent.yaml", 1, "absent.yaml: cannot open the configuration: No such file or directory"),
         (".", 1, ".: is a folder, not a file"),
-        ("no-text.yaml", 2, "no-text.yaml:1:4: malformed YAML: the byte shown as \\xff is not text. Save it"),
+        ("no-text.yaml", 2, "no-text.yaml:1:4: malformed YAML: the byte shown as \\xff is not text. Save the file"),
         ("other.yaml --from slime", 2, "argument --from: 'slime' is not one of mindspeed-rl, roll, verl"),
         ("other.yaml --output", 2, "argument --output: expected one argument. See: evenkeel-import --help"),
         ("other.yaml --override", 2, "argument --override: expected at least one argument"),

@@ -63,8 +63,8 @@ def _ranks_of_mpi(mpi: Any, group: Any) -> Ranks:
     load.MPI_Get_library_version(text, ctypes.byref(length))
     mine, theirs = _c.text(text.value).rstrip("\n"), mpi.Get_library_version().rstrip("\0\n")
     if mine.split(",")[0] != theirs.split(",")[0]:
-        _c.refuse("communicator", f"uses {theirs.splitlines()[0]}, but this package uses {mine.splitlines()[0]}",
-                  "Build both with the same MPI")
+        _c.refuse("group", f"is a communicator of {theirs.splitlines()[0]}, but this package uses {mine.splitlines()[0]}",
+                  "Build mpi4py and evenkeel with the same MPI")
     handle = int.from_bytes(ctypes.string_at(mpi._addressof(group), mpi._sizeof(group)), sys.byteorder)
     return Ranks(_arrays.create(lib.evenkeel_ranks_of_mpi, handle), group, group.Get_rank(), group.Get_size())
 

@@ -77,12 +77,12 @@ def _parser() -> argparse.ArgumentParser:
 def _read(path: str) -> str:
     """Reads a file. Bytes that are not UTF-8 become surrogates, which are reported when the YAML is parsed."""
     if os.path.isdir(path):
-        raise IoError(f"{path}: is a folder, not a file", path)
+        raise IoError(f"{path}: is a folder, not a file. Name a YAML file", path)
     try:
         with open(path, "rb") as file:
             data = file.read(MOST_BYTES + 1)
     except OSError as error:
-        raise IoError(f"{path}: cannot open the configuration: {error.strerror}", path) from None
+        raise IoError(f"{path}: cannot open the configuration: {error.strerror}. Check the path and its permissions", path) from None
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -93,13 +93,14 @@ def _read_named(path: str) -> Optional[str]:
 def _write(path: str, text: str) -> None:
     """Writes the file atomically."""
     if os.path.isdir(path):
-        raise IoError(f"{path}: is a folder, not a file", path)
+        raise IoError(f"{path}: is a folder, not a file. Give the name of a file", path)
     if os.path.exists(path) and not os.path.isfile(path):
-        raise IoError(f"{path}: exists and is not a regular file", path)
+        raise IoError(f"{path}: exists and is not a regular file. Give another name", path)
     try:
         descriptor, made = tempfile.mkstemp(prefix=os.path.basename(path) + ".tmp-", dir=os.path.dirname(path) or ".")
     except OSError as error:
-        raise IoError(f"{path}: cannot be created: {error.strerror}", path) from None
+        hint = "Check that the folder exists and can be written to"
+        raise IoError(f"{path}: cannot be created: {error.strerror}. {hint}", path) from None
     try:
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(text)

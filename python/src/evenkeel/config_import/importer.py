@@ -99,7 +99,7 @@ def _recognize(document: Document, name: str) -> str:
         for system, module in SYSTEMS.items()
     }
     most = max(count.values())
-    hint = "Specify its system with --from mindspeed-rl, roll or verl"
+    hint = "Specify its system (--from): mindspeed-rl, roll or verl"
     if most == 0:
         refuse(name, "is not recognized as a configuration of MindSpeed-RL, ROLL or verl", hint)
     best = [system for system, signs in count.items() if signs == most]

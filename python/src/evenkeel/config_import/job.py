@@ -52,7 +52,7 @@ def _import_vpp_of_layers(facts: Facts) -> None:
         return
     stages = facts.mesh_size("pp") * of_stage
     if layers % stages:
-        facts.refuse("vpp_layers", f"times pp, {facts.mesh_size('pp')}, it must divide the number of layers, {layers}")
+        facts.refuse("vpp_layers", f"must, multiplied by pp, {facts.mesh_size('pp')}, divide the number of layers, {layers}")
     facts.set("mesh.vpp", layers // stages, "vpp_layers layers", "layers / pp / this")
 
 

@@ -225,7 +225,7 @@ class References:
         if not selected and any(starts_with(path, part.package) for part in self.lost):
             return Value(missing=self.why_absent(path))
         fallback = replace(arguments[1]) if len(arguments) == 2 else Value()
-        return fallback.add_via(f"{dotted(path)} does not exist, so its default is used")
+        return fallback.add_via(f"{dotted(path)} {'has no value' if selected else 'does not exist'}, so its default is used")
 
     def from_environment(self, arguments: list[Value], at: Path) -> Value:
         name = str(arguments[0].data)

@@ -115,7 +115,7 @@ class _StageReader:
             return
         gpus = self.facts.mesh_size("cp")
         if of_gpu * gpus > LARGEST_COUNT:
-            self.facts.refuse(cap, f"times {gpus} GPUs that share a sequence, it must be at most {LARGEST_COUNT}")
+            self.facts.refuse(cap, f"must be at most {LARGEST_COUNT} after multiplication by {counted(gpus, 'GPU')} that share a sequence")
         note = f"for one GPU there, for the CP group here: multiplied by {gpus}" if gpus > 1 else ""
         self.settings["max_tokens"] = _Setting(of_gpu * gpus, cap, note)
 
@@ -133,7 +133,7 @@ class _StageReader:
         of_model = self.facts.mesh_size("tp") * self.facts.mesh_size("cp") * self.facts.mesh_size("pp")
         ranks = nodes * gpus // of_model
         if ranks < 1:
-            self.facts.refuse("gpus", f"times {counted(nodes, 'node')}, it must be at least {of_model}, the product of tp, cp and pp")
+            self.facts.refuse("gpus", f"must, multiplied by {counted(nodes, 'node')}, be at least {of_model}, the product of tp, cp and pp")
         if over_all < ranks:
             self.facts.refuse(size, f"must be at least {ranks}, the number of DP ranks")
         self.settings["size"] = _Setting(over_all // ranks, size, "for all GPUs there, for one DP rank here")

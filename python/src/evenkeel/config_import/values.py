@@ -164,7 +164,7 @@ def read_yaml(text: str, name: str) -> Value:
         refuse(
             f"{name}:{len(before)}:{len(before[-1]) + 1}",
             f"malformed YAML: the byte shown as {printable(wrong[0])} is not text",
-            "Save it as UTF-8; in double quotes, \\xNN stands for a control character",
+            "Save the file as UTF-8; in double quotes, \\xNN stands for a control character",
         )
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)

@@ -43,6 +43,7 @@ class Rows:
         self._mask, self._uid, self._messages, self._tokenizer = mask, uid, messages, tokenizer
         self._at_of = require_conventions(at)
         self._drop, self._as_is = drop, as_is
+        self._has_chats = False
         self._first: set[str] = set()
         self._names: set[str] = set()  # the columns of all rows, including dropped ones
         self.summary = Converted()
@@ -76,14 +77,19 @@ class Rows:
         for name in sorted((self._drop | self._as_is | set(self._at_of)) - self._names):
             self._refuse(name, f"does not exist; the columns are {', '.join(sorted(self._names))}")
         if self.summary.mask not in (None, "all") and self.summary.without_response == self.summary.samples:
-            self._refuse(str(self.summary.mask), "does not mark any token in any row, so there is nothing to train",
-                         "In a chat template, put {% generation %} around the assistant's messages; in a column, mark the tokens to train")
+            if self._has_chats:
+                self._refuse(self._messages, "does not have a row with a token to train: the chat template does not mark tokens of the "
+                             "assistant, or flags of the messages exclude them",
+                             "Put {% generation %} around the assistant's messages in the chat template, or change the flags")
+            self._refuse(str(self.summary.mask), "does not mark any token after the first one in any row, so there is nothing to train",
+                         "Mark the tokens to train")
 
     def _require_columns(self, names: set[str]) -> None:
         if self.summary.samples == 0:
             self._first = names
         for name in sorted(names ^ self._first):
-            self._refuse(name, "is missing in some rows", "Give every row the same columns, or drop it")
+            self._refuse(name, "is missing, but row 0 has it" if name in self._first else "is not in row 0",
+                         "Give every row the same columns, or drop this column")
 
     def _split(self, line: dict[str, Any], columns: dict[str, Any]) -> list[bool] | None:
         """Splits prompt and response. Returns which entries of padded columns are tokens, or None if nothing is padded.
@@ -177,6 +183,7 @@ class Rows:
         if self._tokenizer is None:
             self._refuse(self._messages, "is a chat, but no tokenizer was given to tokenize it",
                          "Pass a tokenizer (--tokenizer) whose chat template wraps assistant messages in {% generation %}")
+        self._has_chats = True
         tokens, mask = self._apply_template(chat, arguments)
         for number, message in enumerate(chat):
             trained = self._loss_flag(message, number)
@@ -245,7 +252,8 @@ class Rows:
                          "the response",
                          "Drop it, or name it in as_is (--as-is), and declare in the job's fields how to read it")
         if any(isinstance(each, str) for each in plain):
-            self._refuse(name, "is a list of strings; a sample can have only one string", "Drop it, or name it in as_is (--as-is)")
+            self._refuse(name, "is a list that contains strings; a column can have only one string per sample",
+                         "Drop it, or name it in as_is (--as-is)")
         return self._response_values(name, plain, at, moves, prompt, responses)
 
     def _response_values(self, name: str, values: list[Any], at: str | None, moves: bool, prompt: int, responses: int) -> list[Any]:

@@ -40,8 +40,8 @@ def _rows_of_columns(columns: Mapping[Any, Any]) -> Iterator[Any]:
                        f"Pass one split: dataset[{next(iter(columns))!r}]")
     for name in columns:
         if sizes[name] != max(sizes.values()):
-            _c.raise_error("input", f"column {name!r}", f"has {counted(sizes[name], 'row')}; other columns have {max(sizes.values())}",
-                           "Give all columns equally many rows")
+            _c.raise_error("input", f"column {name!r}", f"has {counted(sizes[name], 'row')}; another column has {max(sizes.values())}",
+                           "Give all columns the same number of rows")
     for values in zip(*columns.values()):
         yield dict(zip(columns, values))
 

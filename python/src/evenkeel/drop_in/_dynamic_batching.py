@@ -84,7 +84,8 @@ def _split_to(multiple: int, group: list[Any], strict: bool) -> list[Any]:
         elif strict:
             _shared.refuse("pipeline_model_parallel_size", f"is {multiple}, which does not divide the "
                            f"{counted(len(group), 'micro-batch', 'micro-batches')} of a "
-                           f"mini-batch in which every sample already has its own micro-batch")
+                           f"mini-batch in which every sample already has its own micro-batch",
+                           "Choose a mini_batch_size that is divisible by pipeline_model_parallel_size")
         else:
             last = group[-1][0][1]
             group.append(((last, last), group[-1][1]))
