@@ -36,7 +36,7 @@ void require_storable_reason(const std::string& reason) {
   if (std::ssize(reason) <= stream::max_reason_bytes) return;
   throw InputError("reason",
                    "has " + std::to_string(reason.size()) + " bytes, but at most " +
-                       std::to_string(stream::max_reason_bytes) + " are kept",
+                       std::to_string(stream::max_reason_bytes) + " are allowed",
                    "Send a shorter reason");
 }
 
@@ -729,8 +729,11 @@ void Buffer::abort_formed_group(const Uid& uid, const std::string& reason) {
   require_storable_reason(reason);
   queue_.submit(0, [&](Change& change) {
     if (is_job_alive()) {
-      throw BusyError("job " + std::to_string(job_.number), "is still running and may already have the step",
-                      "End the job, then abort the group");
+      const auto seconds = std::chrono::ceil<std::chrono::seconds>(lapse_).count();
+      throw BusyError("job " + std::to_string(job_.number),
+                      "may still be running and may already have the step",
+                      "End the job, then abort the group. If it has crashed, try again after " +
+                          std::to_string(seconds) + " s");
     }
     if (!ledger_->step_of(uid)) {
       throw InputError("group " + stream::to_text(uid),

@@ -59,8 +59,11 @@ FullError Buffer::make_full_error() {
   }
   const char* const hint =
       can_form ? "Wait until samples are trained, then send the same request again"
-               : "Close or abort groups that stay incomplete, give the buffer more room (--capacity, or "
-                 "stream.capacity), or lower batch.global_batch";
+      : status.ready_groups > 0
+          ? "Close or abort groups that stay incomplete, give the buffer more room (--capacity, or "
+            "stream.capacity), or lower batch.global_batch"
+          : "Close or abort groups that stay incomplete, or give the buffer more room (--capacity, or "
+            "stream.capacity)";
   full_reason_ = message + ". " + hint;
   return FullError("buffer", message, hint);
 }

@@ -70,7 +70,7 @@ std::int64_t integer_parameter(const Request& request, const std::string& name, 
   if (!request.has_param(name)) return otherwise;
   const std::string text = request.get_param_value(name);
   const std::optional<std::int64_t> value = parse_as<std::int64_t>(text);
-  if (!value || *value < 0) throw InputError(name, "is '" + text + "'; it must be a whole number");
+  if (!value || *value < 0) throw InputError(name, "is '" + text + "'; it must be an integer of at least 0");
   return *value;
 }
 

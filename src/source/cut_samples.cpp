@@ -140,7 +140,7 @@ void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFie
     if (!field.rule().is_cut_by_ranges) continue;
     const std::string is_cut = "has a field '" + field.name + "' of kind rows, and batch.too_long cuts " +
                                format_plain_count(cut, "sample") + ", but ";
-    const std::string keep = ", keep samples whole (batch.too_long: drop), or leave the field out";
+    const std::string keep = ", drop long samples instead (batch.too_long: drop), or leave the field out";
     const std::string by(cutting_field(settings, field.name));
     if (by.empty()) {
       throw InputError(name, is_cut + "the configuration does not say which rows belong to which tokens",
@@ -152,7 +152,8 @@ void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFie
     throw InputError(
         name,
         is_cut + "'" + by + "', which must say which rows belong to which tokens, " +
-            (ranges == fields.end() ? "is missing" : "does not have rows [2] of int64"),
+            (ranges == fields.end() ? "is missing"
+                                    : "is not an int64 field of kind rows with rows of shape [2]"),
         "Provide a field with that name that has the token range of each row, [first token, last token + 1]" +
             keep);
   }

@@ -19,10 +19,10 @@ std::string short_text(Number value) {
 }
 
 template <typename Number>
-void require_range(const char* key, Number value, Number least, Number most) {
+void require_range(const char* key, Number value, Number least, Number most, const char* unit = "") {
   if (value >= least && value <= most) return;
   throw ConfigError(std::string("stream.") + key, "is " + short_text(value) + "; it must be from " +
-                                                      short_text(least) + " to " + short_text(most));
+                                                      short_text(least) + " to " + short_text(most) + unit);
 }
 
 /// Throws ConfigError if the name is empty or is that of a key that every sample has from the start.
@@ -62,9 +62,9 @@ void StreamSettings::validate() const {
         "Lower it, or raise the group size");
   }
   require_range<std::int64_t>("min_group", min_trained_samples(), 1, group_size);
-  if (deadline) require_range("deadline", *deadline, 0.0, year);
-  require_range("ticket_deadline", ticket_deadline, 0.0, year);
-  if (patience) require_range("patience", *patience, 0.0, year);
+  if (deadline) require_range("deadline", *deadline, 0.0, year, " seconds");
+  require_range("ticket_deadline", ticket_deadline, 0.0, year, " seconds");
+  if (patience) require_range("patience", *patience, 0.0, year, " seconds");
   if (max_staleness) require_range<std::int64_t>("max_staleness", *max_staleness, 0, std::int64_t{1} << 30);
   require_range<std::int64_t>("look_ahead", look_ahead, 0, max_ahead);
   for (std::size_t i = 0; i < late_fields.size(); ++i) {

@@ -282,7 +282,7 @@ class Play:
 
     def abort_in_step(self, group):
         code, answer = self._of_group(group, 'abort', False, {'in_step': True})
-        require(code == 423 and 'is still running' in answer['error'], code, answer, 'while a job may have the step')
+        require(code == 423 and 'may still be running' in answer['error'], code, answer, 'while a job may have the step')
 
     # Events of the job and of the buffer.
 

@@ -151,7 +151,7 @@ TEST(Acceptance, a_group_of_a_formed_step_that_cannot_be_built_can_leave_it) {
   const std::string first = buffer.begin_job(2);
   buffer.form_step({0, 0, {{"long", 1}, {"b", 1}}, {}, {}}, first);
   EXPECT_THAT(message_of([&] { buffer.abort_formed_group("long", ""); }),
-              HasSubstr("job 1: is still running and may already have the step"));
+              HasSubstr("job 1: may still be running and may already have the step"));
   buffer.leave_job(first);
   const std::string job = buffer.begin_job(2, {.acceptance = {.max_tokens = 8}});
   EXPECT_THAT(message_of([&] { static_cast<void>(buffer.wait_for_step(0, 0ms)); }),

@@ -509,7 +509,7 @@ TEST(Buffer, keeps_short_abort_reasons_and_reserves_space_for_those_of_unknown_g
   settings.min_group = 1;
   Buffer buffer(make_memory_store(4000), settings);
   EXPECT_THAT(report_of<InputError>([&] { buffer.abort_group("a", 0, std::string(1025, 'r')); }).message,
-              HasSubstr("has 1025 bytes, but at most 1024 are kept"));
+              HasSubstr("has 1025 bytes, but at most 1024 are allowed"));
   EXPECT_THROW(buffer.abort_group(std::string(1025, 'u'), 0, ""), InputError);
   EXPECT_THROW(buffer.abort_group("", 0, ""), InputError);
   buffer.accept_samples(received(rollout_line("a", 0)));

@@ -163,7 +163,7 @@ TEST_F(RedisBuffer, reports_damaged_records_and_never_returns_them) {
   store->commit(with_body(2, "two"));
   redis_->call({"HSET", bodies_key, "2", redis_->call({"HGET", bodies_key, "1"}).text()});
   EXPECT_THAT(report_of<InputError>([&] { sample_in(*store, 2); }).message,
-              HasSubstr("sample 2 of 7 bytes is damaged"));
+              HasSubstr("sample 2 is damaged: a record of 7 bytes"));
   redis_->call({"HSET", "evenkeel:{test}:events", "2", "????came"});
   EXPECT_THAT(
       report_of<InputError>([&] { store->read_events([](std::int64_t, std::string_view) {}); }).message,

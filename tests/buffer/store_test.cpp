@@ -312,7 +312,7 @@ TEST_F(LmdbFolder, reports_flipped_bytes_of_a_sample_and_never_returns_them) {
   file.close();
   const auto store = open();
   EXPECT_THAT(report_of<InputError>([&] { return body_of(*store, 1); }).message,
-              HasSubstr("sample 1 of 4080 bytes is damaged"));
+              HasSubstr("sample 1 is damaged: a record of 4080 bytes"));
 }
 
 TEST_F(LmdbFolder, detects_every_relevant_bit_flip_without_crashing) {

@@ -178,7 +178,7 @@ TEST_F(Run, counts_and_reports_samples_and_steps_without_loss) {
   EXPECT_THAT(of_kept.at("advice").dump(), HasSubstr("no token carries loss"));
 
   const auto [dropped, of_dropped] = reported("--set batch.without_loss=drop");
-  EXPECT_THAT(dropped.out, HasSubstr("1; 3 samples without were dropped"));
+  EXPECT_THAT(dropped.out, HasSubstr("1; 3 samples without any were dropped"));
   EXPECT_EQ(of_dropped.at("steps").at(0).at("samples"), 1);
   EXPECT_EQ(of_dropped.at("steps").at(1).at("dropped_without_loss"), 2);
   EXPECT_EQ(of_dropped.at("steps").at(1).at("samples"), 0);

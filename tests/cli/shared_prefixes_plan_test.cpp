@@ -225,7 +225,7 @@ TEST_F(PlanWithSharedPrefixes, are_compared_path_by_path_with_prompts_and_with_t
   EXPECT_DOUBLE_EQ(trees.at("work_over_bound"), 16.0 / 11);
   EXPECT_EQ(trees.at("least_work_over_bound"), trees.at("work_over_bound"))
       << "`4` and `5` in front of `6` and `7 8`, with 7 rows for both";
-  EXPECT_THAT(result.out, HasSubstr("work is 1.455 or more"));
+  EXPECT_THAT(result.out, HasSubstr("work / bound is 1.455 or more"));
   // The part with 7 on one rank, those with 6 and 3 on the other; or 7 together with 6, then 3 alone.
   EXPECT_DOUBLE_EQ(trees.at("end_over_bound_once"), 9 / 5.5);
   EXPECT_DOUBLE_EQ(trees.at("end_over_bound_every_micro_batch"), (7 + 3) / 5.5);

@@ -375,7 +375,7 @@ TEST(DumpSource, refuses_an_unfinished_run_and_missing_files) {
   world.barrier();
   SourceSettings step = complete.source;
   step.path /= "step-000000/dp-000";
-  EXPECT_THAT(refusal(step), HasSubstr("no run wrote it"));
+  EXPECT_THAT(refusal(step), HasSubstr("which is in every dump"));
   step.path = complete.source.path / "nowhere";
   EXPECT_THROW((void)open_source(world, step), IoError);
 }

@@ -233,7 +233,7 @@ TEST(SftSource, refuses_documents_that_are_not_one_sample) {
       refusal({{1, 1, 1}}, {{6, 7, -100}}),
       AllOf(HasSubstr("labels_document.bin"), HasSubstr("the label 6 beside the token 5 at token 0")));
   EXPECT_THAT(refusal({{1, 1, 1}}, {{-100, 6}}),
-              HasSubstr("has 2 elements in document 0, which has 3 tokens"));
+              HasSubstr("has 2 elements in document 0, but the token dataset has 3 tokens there"));
   EXPECT_THAT(refusal({{1, 1, 1}}, {{-100, 6, 7}, {1}}),
               HasSubstr("has 2 documents, but the token dataset has 1"));
 }

@@ -478,7 +478,7 @@ TEST(StreamSettings, names_the_key_that_is_out_of_range) {
             "stream.min_group: is 5, above the group size, which is 4. Lower it, or raise the group size");
   EXPECT_EQ(why([](auto& s) { s.look_ahead = -1; }), "stream.look_ahead: is -1; it must be from 0 to 64");
   EXPECT_EQ(why([](auto& s) { s.deadline = std::numeric_limits<double>::quiet_NaN(); }),
-            "stream.deadline: is nan; it must be from 0 to 31622400");
+            "stream.deadline: is nan; it must be from 0 to 31622400 seconds");
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ TlsContext make_tls_context(const ServerSettings& settings) {
       ::SSL_CTX_check_private_key(tls.get()) != 1) {
     throw IoError(settings.certificate.string(),
                   "cannot be used as a certificate with the key " + settings.key.string(),
-                  "Use PEM files, with the key that belongs to the certificate");
+                  "Name PEM files that this user can read, with the key that belongs to the certificate");
   }
   ::SSL_CTX_set_options(tls.get(), SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
   ::SSL_CTX_set_mode(tls.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
@@ -141,8 +141,10 @@ class HttpListener::Server : public httplib::Server {
 HttpListener::HttpListener(const ServerSettings& settings, HttpHandler answer)
     : settings_(settings), answer_(std::move(answer)) {
   if (settings.token.empty() && !is_loopback(settings.address)) {
-    throw ConfigError("--listen", "is " + settings.address + ", which other machines can reach",
-                      "Set --token-file, or listen on 127.0.0.1");
+    throw ConfigError("listening address",
+                      "is " + settings.address + ", which other machines can reach, but no token is set",
+                      "Name a file with a token (--token-file, or stream.token_file), or listen on 127.0.0.1 "
+                      "(--listen, or stream.listen)");
   }
   if (settings.certificate.empty() != settings.key.empty())
     throw ConfigError("--cert", "must be given together with --key", "Give both, or neither of them");

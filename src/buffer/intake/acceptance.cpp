@@ -116,8 +116,8 @@ std::optional<ErrorReport> find_length_fault(std::int64_t prompt, std::int64_t r
                      {},
                      "has " + format_plain_count(prompt + response, "token") + "; the job accepts at most " +
                          std::to_string(*acceptance.max_tokens),
-                     "Shorten the sample, raise the job's limit (micro_batch.max_tokens, "
-                     "prefix.max_path_tokens or batch.max_length), or set batch.too_long",
+                     "Raise the job's limit (micro_batch.max_tokens, prefix.max_path_tokens or "
+                     "batch.max_length), set batch.too_long, or send shorter samples",
                      -1};
 }
 

@@ -24,13 +24,13 @@ template <typename Value>
 Value parse_enum_name(std::span<const Value> all, const std::string& name) {
   const auto found = std::ranges::find_if(all, [&](Value value) { return name_of(value) == name; });
   if (found == all.end())
-    throw InputError("fields", "have the unknown word " + name, same_store_version_hint);
+    throw InputError("fields", "have the unknown type or format '" + name + "'", same_store_version_hint);
   return *found;
 }
 
 FieldKind parse_kind(const std::string& name) {
   if (const FieldRule* const rule = find_rule(name)) return rule->kind;
-  throw InputError("fields", "have the unknown word " + name, same_store_version_hint);
+  throw InputError("fields", "have the unknown kind '" + name + "'", same_store_version_hint);
 }
 
 std::vector<std::int64_t> parse_extents(const nlohmann::json& list) {

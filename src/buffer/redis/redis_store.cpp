@@ -141,7 +141,7 @@ class RedisStore : public Store {
     return risk_;
   }
   [[nodiscard]] std::string name() const override {
-    return "Redis at " + settings_.address.name() + ", buffer " + settings_.name;
+    return "Redis at " + settings_.address.name() + ", name " + settings_.name;
   }
 
  private:
@@ -170,8 +170,8 @@ class RedisStore : public Store {
 
   static std::string describe_data_loss_risk(RedisConnection& connection, bool has_log) {
     if (!has_log) {
-      return "Redis does not keep an append-only file (appendonly no): samples stored since its last "
-             "snapshot are lost if it crashes, or if it stops without saving";
+      return "Redis does not keep an append-only file (appendonly no): data stored since its last snapshot "
+             "is lost if it crashes, or if it stops without saving";
     }
     std::string sync;
     try {
@@ -183,10 +183,10 @@ class RedisStore : public Store {
     if (sync == "always") return {};
     if (sync.empty()) {
       return "Redis does not report how often it writes to the disk (CONFIG GET appendfsync): unless that is "
-             "always, the latest samples may be lost when its machine fails";
+             "always, the latest data may be lost when its machine fails";
     }
     return "Redis answers before it writes to the disk (appendfsync " + sync +
-           "): " + (sync == "everysec" ? "up to two seconds of samples" : "the latest samples") +
+           "): " + (sync == "everysec" ? "up to two seconds of data" : "the latest data") +
            " may be lost when its machine fails";
   }
 
@@ -195,9 +195,10 @@ class RedisStore : public Store {
                                                    std::array<std::string_view, 2>{lease_, store_format});
     if (reply.text() == "lease") throw make_lost_lease_error();
     if (reply.text() == "foreign") {
-      throw IoError(name(),
-                    "has keys of this name that do not belong to a buffer: " + keys_.about + " is missing",
-                    "Use another name (--name, or stream.name)");
+      throw IoError(
+          name(),
+          "has keys of this name that do not belong to a buffer or store: " + keys_.about + " is missing",
+          "Use another name (--name, or stream.name)");
     }
     const std::vector<RedisReply> header = reply.list();
     if (header.size() != 3 || header[0].text() != store_format) {

@@ -42,7 +42,7 @@ constexpr std::int64_t max_parts = std::int64_t{1} << part_bits;
   if (code == MDB_MAP_FULL || code == MDB_TXN_FULL)
     throw LimitError(folder, what + ": " + ::mdb_strerror(code), no_room_hint);
   if (code != MDB_CORRUPTED && code != MDB_PAGE_NOTFOUND && code != MDB_INVALID)
-    throw IoError(folder, what + ": " + ::mdb_strerror(code), "Try again, or restart the buffer");
+    throw IoError(folder, what + ": " + ::mdb_strerror(code), "Try again, or restart the server");
   throw IoError(folder, what + ": it is damaged (" + ::mdb_strerror(code) + ")",
                 "Check the disk, and restore the folder from a backup");
 }

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/hash.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -100,8 +101,9 @@ std::string_view record_content(RecordKind kind, std::int64_t number, std::strin
   }
   throw InputError(where,
                    std::string(describe_kind(kind)) +
-                       std::to_string(number & (record_number_of_part(0, 1) - 1)) + " of " +
-                       std::to_string(record.size()) + " bytes is damaged: its checksum is wrong",
+                       std::to_string(number & (record_number_of_part(0, 1) - 1)) +
+                       " is damaged: a record of " + format_plain_count(std::ssize(record), "byte") +
+                       " has a wrong checksum",
                    "Check the disk, and restore the data from a backup");
 }
 

@@ -69,7 +69,8 @@ std::optional<AnswerFile> AnswerFile::open(const httplib::Request& request, cons
   const ::ucred client = connection.peer_credentials();
   if (client.pid <= 0) {
     throw AnswerFileError(
-        not_usable, "can only be used over the server's UNIX socket, by a process that the server can see",
+        not_usable,
+        "can only be used over the server's UNIX socket, by a process whose PID the server can see",
         without_file_hint);
   }
   const FileDescriptor reference = open_reference(client.pid, descriptor);

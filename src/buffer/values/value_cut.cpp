@@ -23,7 +23,7 @@ ValueCut::ValueCut(const TensorForm& form, std::span<const AxisSlice> slices, st
                        "has " +
                            format_plain_count(static_cast<std::int64_t>(form.shape.size()), "axis", "axes") +
                            ", but a slice is on axis " + std::to_string(slice.axis),
-                       "Slice along an axis of the value");
+                       "Slice along an axis of the value; axes are numbered from 0");
     }
     const std::vector<AxisRange>& ranges = slice.ranges_for(place);
     const auto axis = static_cast<std::size_t>(slice.axis);

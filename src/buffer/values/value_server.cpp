@@ -161,7 +161,8 @@ class ValueCalls final : public ServerCalls {
     const nlohmann::json text = given.value("path", nlohmann::json());
     const std::filesystem::path path = text.is_string() ? text.get<std::string>() : "";
     if (!path.is_absolute() || !path.has_filename())
-      throw InputError("path", "is not the absolute path of a file", "Send {\"path\": \"/folder/file\"}");
+      throw InputError("path", "is '" + path.string() + "', which is not the absolute path of a file",
+                       "Send {\"path\": \"/folder/file\"}");
     std::error_code error;
     const std::filesystem::path folder = std::filesystem::canonical(path.parent_path(), error);
     const std::filesystem::path allowed = std::filesystem::weakly_canonical(checkpoints_);

@@ -42,10 +42,10 @@ FittedTimes fit_times(const std::vector<TimedMicroBatch>& times, const std::stri
   for (const TimedMicroBatch& timed : times) observations.push_back(timed.observation());
   const std::optional<TimeModel> model = fit_time_model(observations);
   if (!model)
-    throw InputError(path,
-                     "its " + format_count(std::ssize(times), "time") +
-                         " cannot separate the cost of a token from that of a squared length",
-                     "Give the times of at least 16 micro-batches whose samples have different lengths");
+    throw InputError(
+        path, "a fit to its " + format_count(std::ssize(times), "time") + " did not give a usable cost",
+        "Give the times of at least 16 micro-batches whose samples have different lengths, measured while "
+        "nothing else ran");
   FittedTimes fit{*model, {cost_model_of(*model), overhead_cost_of(*model)}};
   std::vector<double> errors;
   for (const CostObservation& observed : observations)

@@ -305,7 +305,8 @@ void warn_if_owners_matter(const PlanSettings& settings) {
   if (settings.dp > 1 && strategy_of(settings).depends_on_owners(settings)) {
     print_warning(
         "micro_batch.shuffle depends on how DP ranks are numbered, and with balance.placement: locality a "
-        "run numbers them by the samples that they hold, so the run may shuffle differently from this plan");
+        "run numbers them by the samples that they hold, so the run may shuffle differently from this plan. "
+        "Set balance.placement: none for both to avoid this");
   }
 }
 

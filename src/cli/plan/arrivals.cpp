@@ -38,10 +38,12 @@ class Replay {
   void add_sample(const SampleAccepted& sample) {
     const std::int64_t group_size = ledger_.settings().group_size;
     if (sample.key.index >= group_size)
-      throw InputError("group " + to_text(sample.key.uid),
-                       "has a sample with index " + std::to_string(sample.key.index) + ", but groups of " +
-                           std::to_string(group_size) + " end at index " + std::to_string(group_size - 1),
-                       "Set --group-size to the size of the largest group");
+      throw InputError(
+          "group " + to_text(sample.key.uid),
+          "has a sample with index " + std::to_string(sample.key.index) + ", but groups of " +
+              std::to_string(group_size) + " end at index " + std::to_string(group_size - 1),
+          "Set --group-size to the size of the largest group; indexes, if the table has them, begin "
+          "at 0");
     if (ledger_.is_known(sample.key)) return apply(DuplicatesReported{1});
     if (const std::string why = ledger_.rejection_reason(sample); !why.empty())
       throw InputError("sample " + std::to_string(sample.key.index) + " of group " + to_text(sample.key.uid),

@@ -194,9 +194,8 @@ void read_fields_of_plan(const std::filesystem::path& path, const PlanSettings& 
     std::vector<std::int64_t> found;
     if (!is_indexed_dataset_path(path)) found = read_integers_of_table(InputFile(path), field);
     if (std::ssize(found) == table.size()) return found;
-    throw InputError(path.string(),
-                     "has no column or key '" + field + "' with numbers, which " + key + " requires",
-                     "Add a column or key of that name with a number for each sample, or plan without it");
+    throw InputError(path.string(), "has no column or key '" + field + "', which " + key + " requires",
+                     "Add it, with an integer of at least 0 for each sample, or change " + key);
   };
   std::vector<RowCounts> rows;
   for (const auto& [field, most] : settings.micro_batch.max_rows)

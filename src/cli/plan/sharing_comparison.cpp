@@ -275,7 +275,8 @@ std::string sharing_table(const std::vector<ComparedSharing>& ways) {
   constexpr double shown = 1.0005;
   if (const auto& least = ways.front().least_work; least && *least >= shown)
     bound += fmt::format(
-        "; the cap makes parts repeat tokens: work is {:.3f} or more, however they are split", *least);
+        "; the cap makes parts repeat tokens: work / bound is {:.3f} or more, however they are split",
+        *least);
   return table.to_text() + bound + "\n";
 }
 

@@ -65,8 +65,8 @@ TimedMicroBatch read_row(const std::string& line, const Columns& columns, const 
   if (row.lengths.empty())
     throw InputError(where, "has no length", "Give the length of each sample of the micro-batch");
   if (!seconds || !(*seconds > 0) || *seconds > 1e9)
-    throw InputError(where,
-                     "'" + trim(values[columns.seconds]) + "' is not a number of seconds above 0, up to 1e9");
+    throw InputError(
+        where, "'" + trim(values[columns.seconds]) + "' is not a number of seconds above 0 and at most 1e9");
   row.seconds = *seconds;
   return row;
 }

@@ -231,8 +231,10 @@ std::optional<stream::FormedStep> StepsOfBuffer::try_form_step(std::int64_t numb
   const bool is_formed = retry_until_reached(patience, [&] { return client_.form_step(*formed); });
   if (!is_formed && ++changes_ > max_changes) {
     throw InputError("step " + std::to_string(number),
-                     "cannot be recorded: the waiting samples changed at every attempt",
-                     "Check whether producers close or abort groups constantly");
+                     "cannot be recorded: the waiting groups or the policy version changed during each of " +
+                         std::to_string(changes_) + " attempts",
+                     "Check whether producers close or abort groups, or the trainer publishes versions, too "
+                     "often");
   }
   JobStep come = poll_step(number, no_wait, patience);
   if (come.step) changes_ = 0;

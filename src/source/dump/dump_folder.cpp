@@ -187,7 +187,8 @@ fs::path dump_marker(const fs::path& folder) {
   fs::path above = folder.has_filename() ? folder.parent_path() : folder.parent_path().parent_path();
   if (above.empty()) above = ".";
   if (fs::exists(above / marker_name, unknown)) return above / marker_name;
-  throw InputError(folder.string(), std::string("is a folder without ") + marker_name + ": no run wrote it",
+  throw InputError(folder.string(),
+                   std::string("is a folder without ") + marker_name + ", which is in every dump",
                    "Give the folder of evenkeel run --dump");
 }
 

@@ -98,12 +98,13 @@ std::int64_t Feeder::assign_index(const SampleShape& sample) {
   if (is_single_sample_group(sample.group))
     throw InputError(
         name_of_sample(next_position_), "has no uid, but " + limit,
-        "Give the responses to one prompt the same uid, or start the buffer with --group-size 1");
+        "Give the responses to one prompt the same uid, or start the buffer with groups of one sample "
+        "(--group-size 1, or stream.group_size: 1)");
   const std::int64_t index = num_sent_by_group_[sample.group]++;
   if (index < group_size_) return index;
   throw InputError(name_of_sample(next_position_), "is one too many for its group: " + limit,
-                   "Start the buffer with a larger --group-size, or read the source once (batch.epochs: 1, "
-                   "source.epochs: 1)");
+                   "Give each prompt its own uid, read the source once (batch.epochs: 1, source.epochs: 1), "
+                   "or start the buffer with larger groups (--group-size, or stream.group_size)");
 }
 
 void Feeder::set_versions(RaggedBatch& samples) const {

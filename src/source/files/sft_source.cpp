@@ -143,7 +143,8 @@ void SftSource::require_equal_documents() const {
       if (size == tokens_in(d)) continue;
       throw InputError(path,
                        "has " + format_plain_count(size, "element") + " in document " + std::to_string(d) +
-                           ", which has " + format_plain_count(tokens_in(d), "token"),
+                           ", but the token dataset has " + format_plain_count(tokens_in(d), "token") +
+                           " there",
                        "Preprocess all parts of the dataset together");
     }
   }
