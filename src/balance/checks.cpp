@@ -71,7 +71,7 @@ Load checked_load_within(BinItems items, BinLimits limits) {
       throw LimitError("sizes",
                        "item " + std::to_string(i) + " has size " + std::to_string(items.sizes[i]) +
                            ", above the limit of " + std::to_string(limits.max_size),
-                       "Raise max_size");
+                       "Raise the limit");
     }
   }
   return load;

@@ -144,9 +144,10 @@ StepPlan plan_of(const Partition& micro_batches, const Partition& ranks, const L
       micro_batch.context.first = DataPlace{static_cast<int>(r)};
       for (const std::int64_t sample : micro_batches[m]) {
         if (sample < 0 || sample >= table.size())
-          throw InputError("micro_batches", "contain sample " + std::to_string(sample) +
-                                                ", but the number of samples is " +
-                                                std::to_string(table.size()));
+          throw InputError("micro_batches",
+                           "contain sample " + std::to_string(sample) + ", but the number of samples is " +
+                               std::to_string(table.size()),
+                           "Number samples from 0");
         if (seen[static_cast<std::size_t>(sample)])
           throw InputError("micro_batches", "sample " + std::to_string(sample) + " appears twice",
                            "Put every sample into exactly one micro-batch");
@@ -158,7 +159,7 @@ StepPlan plan_of(const Partition& micro_batches, const Partition& ranks, const L
   const auto missing = std::ranges::find(seen, false);
   if (missing != seen.end())
     throw InputError("micro_batches",
-                     "sample " + std::to_string(missing - seen.begin()) + " is in no micro-batch",
+                     "sample " + std::to_string(missing - seen.begin()) + " is not in any micro-batch",
                      "Put every sample into exactly one micro-batch");
   plan.counts = {ranks.size() == 0 ? 0 : std::ssize(ranks[0])};
   return plan;

@@ -50,8 +50,7 @@ std::string description_of(const FieldSpec& spec) {
   const std::string_view dtype = name_of(spec.dtype);
   std::string text = (dtype.starts_with('i') ? "an " : "a ") + std::string(dtype) + " " +
                      std::string(name_of(spec.kind)) + " field";
-  for (std::size_t d = 0; d < spec.trailing.size(); ++d)
-    text += (d == 0 ? " of rows of " : " x ") + std::to_string(spec.trailing[d]);
+  if (!spec.trailing.empty()) text += " with rows of shape " + shape_text(spec.trailing);
   return text;
 }
 

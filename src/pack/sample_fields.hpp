@@ -14,7 +14,7 @@ namespace evenkeel {
 /// Label of a token without loss.
 inline constexpr std::int64_t ignored_label = -100;
 
-/// Describes a field, such as "an int64 token field of rows of 2".
+/// Describes a field, such as "an int64 token field with rows of shape [2]".
 [[nodiscard]] std::string description_of(const FieldSpec& spec);
 
 /// Throws InputError if the name of the field is one of derived_names.

@@ -80,9 +80,9 @@ void add_uneven_ranks_advice(const RunPicture& run, const PassFigures& sums, std
   Advice& advice = all.emplace_back();
   advice.share = share;
   advice.what = fmt::format(
-      "dp {} waits {} of the planned work's time for slower DP ranks, an average one {}; dp {} has most "
-      "work, {} "
-      "above the mean.",
+      "dp {} waits {} of the planned work's time for slower DP ranks, and a DP rank waits {} on average; dp "
+      "{} "
+      "has the most work, {} above the mean.",
       waits - ranks.begin(), percent_text(fraction_of(waits->waits_at_end, run.longest_time())),
       percent_text(share), works - ranks.begin(),
       percent_text(fraction_of(works->time, run.mean_time()) - 1));
@@ -97,7 +97,8 @@ void add_uneven_micro_batches_advice(const RunPicture& run, std::vector<Advice>&
   Advice& advice = all.emplace_back();
   advice.share = at_each - at_end;
   advice.what = fmt::format(
-      "If DP ranks meet after every micro-batch, an average one waits {} of the planned work's time, and {} "
+      "If DP ranks meet after every micro-batch, a DP rank waits {} of the planned work's time on average, "
+      "and {} "
       "if they meet at the end of the step.",
       percent_text(at_each), percent_text(at_end));
   if (planning.has_fixed_micro_batches) {
@@ -107,7 +108,8 @@ void add_uneven_micro_batches_advice(const RunPicture& run, std::vector<Advice>&
     advice.why = costliest_sample_text(run.num_large_sample_steps(), run.points().size()) +
                  " alone is more than a mean micro-batch.";
     advice.action =
-        "If memory allows, try a larger micro_batch.max_tokens: fewer micro-batches, each with more work.";
+        "If memory allows, try a larger cap (micro_batch.max_tokens or max_tokens_per_rank): fewer "
+        "micro-batches, each with more work.";
   } else if (!planning.preset.empty()) {
     advice.why = "balance.preset: " + planning.preset + " reproduces how that system packs micro-batches.";
     advice.action = "evenkeel plan --compare shows Evenkeel's own planning of the same lengths.";
@@ -140,8 +142,9 @@ void add_excess_micro_batches_advice(const RunPicture& run, const PassFigures& s
            ? "micro_batch.count, min_count or multiple_of (its "
              "default is pp if mesh.vpp is above 1) may require more."
            : "All DP ranks have as many as the one that needs most, and samples do not always fill the cap.",
-       run.planning().may_require_more ? "If nothing needs them, leave these keys out."
-                                       : "A slightly larger micro_batch.max_tokens may save one per step."});
+       run.planning().may_require_more
+           ? "If nothing needs them, leave these keys out."
+           : "A slightly larger cap (micro_batch.max_tokens or max_tokens_per_rank) may save one per step."});
 }
 
 void add_padding_advice(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
@@ -149,7 +152,7 @@ void add_padding_advice(const RunPicture& run, const PassFigures& sums, std::vec
       fraction_of(static_cast<double>(sums.rows - sums.filled), static_cast<double>(sums.rows));
   if (share < least_padding) return;
   const PlanningPicture& planning = run.planning();
-  const std::string what = percent_text(share) + " of the delivered rows hold no token.";
+  const std::string what = percent_text(share) + " of the delivered rows are padding, not tokens.";
   if (planning.pads_micro_batches) {
     all.push_back({share, what, "micro_batch.mode: padded pads every sample to its micro-batch's longest.",
                    "Try micro_batch.mode: packed, if the model takes packed sequences."});
@@ -168,7 +171,7 @@ void add_broken_caps_advice(const RunPicture& run, const PassFigures& sums, std:
   if (sums.above_cap == 0) return;
   const double number = static_cast<double>(sums.micro_batches) * static_cast<double>(run.dp_ranks().size());
   all.push_back({fraction_of(static_cast<double>(sums.above_cap), number),
-                 fmt::format("{} {} above the cap, up to {} rows where {} are allowed.",
+                 fmt::format("{} {} above the cap, with up to {} rows; {} are allowed.",
                              format_count(sums.above_cap, "micro-batch", "micro-batches"),
                              sums.above_cap == 1 ? "is" : "are", format_with_commas(sums.widest),
                              format_with_commas(run.planning().cap)),
@@ -201,12 +204,11 @@ void add_waits_advice(const RunCircumstances& circumstances, const PassFigures& 
   if (circumstances.prefetch != 0 || sums.waited < least_seconds) return;
   const double share = fraction_of(sums.waited, circumstances.seconds);
   if (share < least_wait) return;
-  all.push_back(
-      {std::min(share, 1.0),
-       fmt::format("The trainer waited {:.1f} s of {:.1f} s for steps to be made; most of it is {}.",
-                   sums.waited, circumstances.seconds, phase_names.at(longest_phase(sums.seconds))),
-       "exchange.prefetch: 0 makes no steps ahead.",
-       "exchange.prefetch: 1 makes the next step while the trainer computes."});
+  all.push_back({std::min(share, 1.0),
+                 fmt::format("The trainer waited {:.1f} s of {:.1f} s for steps; the longest phase is {}.",
+                             sums.waited, circumstances.seconds, phase_names.at(longest_phase(sums.seconds))),
+                 "exchange.prefetch: 0 makes no steps ahead.",
+                 "exchange.prefetch: 1 makes the next step while the trainer computes."});
 }
 
 void add_slow_readers_advice(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {

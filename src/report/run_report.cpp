@@ -89,13 +89,13 @@ nlohmann::json delay_json(const std::optional<DelayFigures>& delay) {
             {"once", relative_time(delay->planned.once, delay->in_order.once)}}}};
 }
 
-/// Formats a message such as "; 3 samples have none; 2 samples without were dropped"; empty if all samples
-/// have tokens with loss.
+/// Formats a message such as "; 3 samples have none; 2 samples without any were dropped"; empty if all
+/// samples have tokens with loss.
 std::string samples_without_loss_text(const PassFigures& total) {
   std::string text;
   if (total.without_loss > 0)
     text += "; " + format_count(total.without_loss, "sample has", "samples have") + " none";
-  if (total.left_out > 0) text += "; " + format_count(total.left_out, "sample") + " without were dropped";
+  if (total.left_out > 0) text += "; " + format_count(total.left_out, "sample") + " without any were dropped";
   return text;
 }
 
@@ -134,8 +134,9 @@ void add_cost_rows(const StepFigures& last, Table& table) {
   if (!last.cost_is_measured) return;
   const CostInUse& cost = last.cost;
   const std::string from = format_count(cost.observations, "time");
-  const std::string kept =
-      cost.kept ? fmt::format(", kept since {} cannot separate tokens from squares", from) : ", from " + from;
+  const std::string kept = cost.kept
+                               ? fmt::format(", kept, since a fit to {} did not give a usable cost", from)
+                               : ", from " + from;
   if (!cost.times)
     return table.row("cost", "as configured" + (cost.kept ? kept : std::string(", no times reported")));
   table.row("cost, measured",

@@ -67,7 +67,8 @@ std::string describe_activity(const WatchedRank& rank) {
 // Describes the last known activity of the first blamed rank. The report's table lists the other ranks.
 std::string last_activity_text(std::span<const int> blamed, std::span<const RankState> ranks) {
   const WatchedRank& first = ranks[static_cast<std::size_t>(blamed.front())];
-  if (first.has_ended) return blamed.size() == 1 ? "which has ended" : "the first of which has ended";
+  if (first.has_ended)
+    return blamed.size() == 1 ? "its watchdog has ended" : "the watchdog of the first of them has ended";
   return (blamed.size() == 1 ? "its last activity: " : "last activity of the first rank: ") +
          describe_activity(first);
 }
@@ -207,7 +208,7 @@ std::string message_of(const Verdict& verdict, std::span<const RankState> ranks,
 std::string message_of_waiting(const WatchedRank& rank, double seconds) {
   return fmt::format(
       "rank {} (host {}) has made no progress for {:.1f} seconds. Last activity: {}. Another rank is not "
-      "responding, but the watchdogs had not connected yet, so it cannot be identified; check that every "
+      "responding, but the watchdogs have not connected yet, so it cannot be identified; check that every "
       "rank is running{}",
       rank.rank, printable(rank.host), rank.stalled_seconds, describe_activity(rank), end_text(seconds));
 }

@@ -258,8 +258,8 @@ class Watchdog::Runner {
     const std::vector<int> ranks = unheard_ranks(ranks_);
     if (ranks.empty() || !settings_.warn) return;
     settings_.warn("the watchdog receives nothing from " + format_ranks(ranks) +
-                   ": datagrams (UDP, IPv4) are probably blocked. It can detect only failures of the other "
-                   "ranks");
+                   ", so it can detect only failures of the other ranks: datagrams (UDP, IPv4) are probably "
+                   "blocked. Allow them between all machines of the job");
   }
 
   void end_job(const WatchdogReport& report) {

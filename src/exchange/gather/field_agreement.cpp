@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/hash.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
 #include "plan/plan_serialization.hpp"
@@ -14,8 +15,8 @@ namespace evenkeel {
 namespace {
 
 std::string describe(const FieldSpec& spec) {
-  std::string text = std::string(name_of(spec.dtype)) + " " + std::string(name_of(spec.kind));
-  for (const std::int64_t dim : spec.trailing) text += " x " + std::to_string(dim);
+  std::string text = std::string(name_of(spec.dtype)) + " values of kind " + std::string(name_of(spec.kind));
+  if (!spec.trailing.empty()) text += " with rows of shape " + shape_text(spec.trailing);
   return text;
 }
 

@@ -111,7 +111,8 @@ class SharedRows {
     if (field.name() == input_ids_field) {
       report.message =
           what + "have the same segment numbers there in '" + std::string(segment_ids_field) + "'";
-      report.hint = "Give segments with different tokens different numbers, or leave that field out";
+      report.hint = "Give segments with different tokens different numbers, or leave '" +
+                    std::string(segment_ids_field) + "' out";
     } else {
       report.message = what + "share these rows as part of a common prefix";
       report.hint = "Supply one value per response token, or set prefix.share: false";

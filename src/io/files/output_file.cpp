@@ -66,7 +66,8 @@ void AtomicFile::create_with_temporary_name(Create&& create) {
     if (errno == EEXIST) continue;
     const int failure = errno;
     temporary_.clear();
-    throw system_error(path_.string(), "cannot be created", failure);
+    throw IoError(path_.string(), "cannot be created: " + std::generic_category().message(failure),
+                  failure == ENOENT ? "Check that the folder " + folder_of(path_).string() + " exists" : "");
   }
 }
 

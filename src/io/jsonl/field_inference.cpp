@@ -1,5 +1,6 @@
 #include "io/jsonl/field_inference.hpp"
 
+#include <limits>
 #include <utility>
 
 #include "base/text_layout.hpp"
@@ -161,8 +162,10 @@ SchemaEntry runs_field(const JsonLine& line, const RolloutLine& rollout, const s
     line.fail(words + " " + describe_invalid_runs(value));
   if (survey.mixed) line.fail(words + " mixes booleans and numbers", one_type_hint);
   require_exact_integers(line, words, survey);
+  const bool is_saturated = rows == std::numeric_limits<std::int64_t>::max();
   SchemaEntry field = declared_list_field(
-      line, rollout, name, rows, words + " has counts that add up to " + std::to_string(rows),
+      line, rollout, name, rows,
+      words + " has counts that add up to " + (is_saturated ? "at least " : "") + std::to_string(rows),
       "Make the counts add up to the number of tokens or of response tokens");
   set_element_properties(line, survey, field);
   return field;

@@ -176,7 +176,7 @@ class RowReader {
 
   [[nodiscard]] std::string describe_expected_type() const {
     if (spec_.dtype == DType::boolean) return "true or false";
-    if (spec_.dtype == DType::int64) return "a 64-bit integer";
+    if (spec_.dtype == DType::int64) return "a signed 64-bit integer";
     return "a real number within the range of float32, or an integer that float32 represents exactly";
   }
 

@@ -215,9 +215,9 @@ void IndexedDataset::check_offsets() const {
   std::int64_t expected = 0;
   for_each_number(index_, begin, num_sequences(), [&](std::int64_t sequence, std::int64_t offset) {
     if (offset != expected) {
-      fail("sequence " + std::to_string(sequence) + " starts at byte " + std::to_string(offset) + " of .bin" +
-           byte_position_text(begin + sequence * offset_bytes) + "; it must start at byte " +
-           std::to_string(expected));
+      fail("sequence " + std::to_string(sequence) + " starts at byte " + std::to_string(offset) +
+           " of .bin (at byte " + std::to_string(begin + sequence * offset_bytes) +
+           " of the index); it must start at byte " + std::to_string(expected));
     }
     expected += length(sequence) * element;
   });

@@ -76,7 +76,7 @@ class HeaderReader {
  private:
   void read_metadata(const element& value) {
     object pairs;
-    if (value.get(pairs)) fail("__metadata__ is not an object");
+    if (value.get(pairs)) fail("__metadata__ in the header is not a JSON object");
     for (const auto [key, text] : pairs) {
       std::string_view content;
       if (text.get(content)) fail("__metadata__ '" + std::string(key) + "' is not a string");
@@ -89,7 +89,7 @@ class HeaderReader {
   SafetensorsEntry read_entry(const std::string& name, const element& value) const {
     const std::string what = "tensor '" + name + "'";
     object parts;
-    if (value.get(parts)) fail(what + " is not an object");
+    if (value.get(parts)) fail("the header's entry for " + what + " is not a JSON object");
     SafetensorsEntry entry;
     entry.name = name;
     const std::int64_t bits = read_dtype_name_and_bits(what, parts, entry.dtype);
@@ -123,7 +123,8 @@ class HeaderReader {
     if (parts["dtype"].get(word)) fail(what + " has a dtype that is not a string");
     name = word;
     if (const std::optional<std::int64_t> bits = safetensors::parse_dtype_bits(word)) return *bits;
-    fail(what + " has the dtype " + name + ", which is not a dtype of safetensors");
+    throw InputError(path_, what + " has the dtype " + name + ", which is not a known dtype of safetensors",
+                     "Check that the safetensors file is complete, or store the tensor in another dtype");
   }
 
   std::vector<std::int64_t> read_integers(const std::string& what,
@@ -162,8 +163,9 @@ SafetensorsLayout read_safetensors_layout(const InputFile& file) {
   }
   const auto rest = static_cast<std::uint64_t>(file.size()) - sizeof header_bytes;
   if (header_bytes > rest) {
-    header.fail("the header has " + format_plain_count(static_cast<std::int64_t>(header_bytes), "byte") +
-                ", but the file has " + std::to_string(rest) + " after its length");
+    header.fail("the first 8 bytes say that the header has " +
+                format_plain_count(static_cast<std::int64_t>(header_bytes), "byte") + ", but the file has " +
+                std::to_string(rest) + " after them");
   }
   std::string text(header_bytes, '\0');
   file.read(text, sizeof header_bytes);

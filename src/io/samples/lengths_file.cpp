@@ -76,8 +76,9 @@ class CsvLine {
     std::string value;
     for (;; ++i) {
       if (i >= rest_.size()) {
-        throw InputError(where_, "ends inside a quoted value; a value must end on the line it starts on",
-                         "Take the line break out of the value, or leave the column out");
+        throw InputError(
+            where_, "ends inside a quoted value; a value must end on the line it starts on",
+            "Close the quotation marks, take the line break out of the value, or leave the column out");
       }
       if (rest_[i] == '"' && !rest_.substr(i + 1).starts_with('"')) break;
       if (rest_[i] == '"') ++i;
@@ -142,9 +143,10 @@ class CsvColumns {
   [[nodiscard]] FileLengths parse_row(const std::vector<std::string>& values, const LineRef& line,
                                       const std::string& where) const {
     if (values.size() != count_) {
-      throw InputError(where, "has " + format_plain_count(std::ssize(values), "value") +
-                                  "; the first line has " +
-                                  format_plain_count(static_cast<std::int64_t>(count_), "value"));
+      throw InputError(where,
+                       "has " + format_plain_count(std::ssize(values), "value") + "; the first line has " +
+                           format_plain_count(static_cast<std::int64_t>(count_), "value"),
+                       "Give each line as many values as the first, and quote values that contain commas");
     }
     FileLengths row;
     if (prompt_) {

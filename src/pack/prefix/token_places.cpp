@@ -213,9 +213,10 @@ void require_same_rows(const TokenPlaces& from, const TokenPlaces& to) {
   }
   for (std::size_t row = 0; row < source.size(); ++row) {
     if (source[row] == target[row]) continue;
-    throw InputError("padding conversion", "row " + std::to_string(row) + " has " +
-                                               format_plain_count(source[row], "token") + ", but " +
-                                               format_plain_count(target[row], "place"));
+    throw InputError("padding conversion",
+                     "row " + std::to_string(row) + " has " + format_plain_count(source[row], "token") +
+                         " in the source, but " + format_plain_count(target[row], "place") +
+                         " in the target; the two numbers must be equal");
   }
 }
 

@@ -71,7 +71,8 @@ bool describes_samples_only(const FieldSettings& field, std::string_view name) {
 void require_all_named(const LayerMap& map, std::int64_t layers, const std::string& where) {
   std::set<std::int64_t> named;
   for (const std::vector<std::int64_t>& stage : map.stages) named.insert(stage.begin(), stage.end());
-  const std::string has = "has " + format_plain_count(layers, "layer") + ", but the list in its key layers ";
+  const std::string has =
+      "has " + format_plain_count(layers, "layer") + ", but the list under its key 'layers' ";
   if (!named.empty() && *named.rbegin() >= layers)
     throw InputError(where, has + "contains layer " + std::to_string(*named.rbegin()),
                      "Number layers from 0 to " + std::to_string(layers - 1));
@@ -119,7 +120,10 @@ void require_counted_unchanged(const FieldSpec& spec, const FieldSettings& setti
       "field '" + spec.name + "'",
       "is of kind " + std::string(name_of(spec.kind)) +
           ", so each sample has its own number of rows; such fields cannot be split by layers or narrowed",
-      "Set " + key);
+      "Set " + key +
+          (!settings.layers && settings.dtype == FieldWidth::narrow
+               ? " and fields." + spec.name + ".dtype: original"
+               : ""));
 }
 
 /// Throws InputError if the field is not counted. Equal values can only be shared in counted fields.

@@ -76,7 +76,8 @@ void throw_unchecked_sources(const ServiceState& saved) {
       "was saved with " + format_plain_count(std::ssize(saved.sources), "source") + " (" +
           join(saved.sources, &SourceFingerprint::name) + "), which " +
           (saved.sources.size() == 1 ? "has" : "have") + " not been checked against this job",
-      "Let the service check the sources of a sample stream first, or accept changes when resuming "
+      "Pass a sample stream of the job's sources to DataService::require_same_sources first (in C, call "
+      "evenkeel_stream_create), or accept changes when resuming "
       "(accept_changes in C and Python; ChangedJob::accepted in C++)");
 }
 

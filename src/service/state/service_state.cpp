@@ -304,7 +304,7 @@ std::string require_valid_job_name(std::string name) {
                        return std::isalnum(c) != 0 || c == '-' || c == '_';
                      });
   if (!plain)
-    throw InputError("", "the state has a job whose name is not at most 64 letters, digits, - and _");
+    throw InputError("", "the state has an invalid job name; a name has at most 64 letters, digits, - and _");
   return name;
 }
 
@@ -390,7 +390,7 @@ std::string to_text(const ServiceState& state) {
 
 ServiceState parse_state(std::string_view text, std::string_view name) {
   const char* const hint =
-      "Pass a state exactly as a job or a service saved it. If the text is that of rollouts, put them in a "
+      "Pass a state exactly as a job or a service saved it. If the text contains rollouts, put them in a "
       "file whose name ends in .jsonl";
   try {
     require_valid_checksum(text);

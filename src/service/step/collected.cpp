@@ -76,7 +76,7 @@ RaggedBatch collect_on(const StepContext& context, const Step& step, const StepR
   work.run_on_replicated_data([&] {
     if (root >= 0 && root < ranks) return;
     throw InputError("rank to collect on", std::to_string(root) + " is not a rank of the mesh, which has " +
-                                               format_plain_count(ranks, "rank"));
+                                               format_plain_count(ranks, "rank") + ", numbered from 0");
   });
   std::string where;
   work([&] { where = " on rank " + std::to_string(root); });

@@ -286,7 +286,8 @@ void require_reusable_micro_batches(std::span<const PackedMicroBatch> micro_batc
     for (const Column& column : micro_batches.front().fields) {
       if (micro_batch.find(column.spec().name) != nullptr) continue;
       throw InputError(name_of(column.spec()) + of_micro_batch, "is missing, but micro-batch 0 has it",
-                       "Add a field to every micro-batch, and do not remove one before the step's last pass");
+                       "If you add a field, add it to every micro-batch; do not remove fields before the "
+                       "step's last pass");
     }
   }
 }
@@ -302,8 +303,8 @@ std::int64_t apply_filter(const FilterSettings& filter, bool shared, RaggedBatch
   if (filter.without_loss == WithoutLoss::error) {
     throw InputError(first_omitted_sample(batch, positions).id,
                      "has no token that carries loss, but batch.without_loss is error",
-                     "Check its response, its loss mask if it has one, and batch.max_length, or set "
-                     "batch.without_loss: drop to leave such samples out");
+                     "Check its response, its loss mask and labels if it has any, and batch.max_length, or "
+                     "set batch.without_loss: drop to leave such samples out");
   }
   batch = pick_samples(batch, positions);
   return left_out;
