@@ -33,9 +33,9 @@ TEST(BlockPool, reuses_a_block_after_the_last_pointer_into_it_is_destroyed) {
   EXPECT_EQ(memory.requests(), 2);
   EXPECT_NE(pool.allocate_block(50'000), nullptr);
   EXPECT_NE(pool.allocate_block(99'000), nullptr);
-  EXPECT_EQ(memory.requests(), 2) << "blocks serve who needs half of them, or nearly all";
+  EXPECT_EQ(memory.requests(), 2) << "a block serves a request for half of it or more";
   EXPECT_NE(pool.allocate_block(10'000), nullptr);
-  EXPECT_EQ(memory.requests(), 3) << "not who needs little";
+  EXPECT_EQ(memory.requests(), 3) << "a block does not serve a request for less than half of it";
 }
 
 TEST(BlockPool, stops_allocating_after_steps_of_varying_sizes) {

@@ -199,8 +199,9 @@ TEST(AgreeOnFields, a_field_that_differs_is_named_with_both_ranks) {
     FAIL() << "the ranks' fields differ";
   } catch (const InputError& error) {
     EXPECT_EQ(error.report().where, "field 'reward'");
-    EXPECT_EQ(error.report().message, "differs between ranks: rank 0 has float32 sample, rank " +
-                                          std::to_string(odd_one) + " has float64 sample");
+    EXPECT_EQ(error.report().message,
+              "differs between ranks: rank 0 has float32 values of kind sample, rank " +
+                  std::to_string(odd_one) + " has float64 values of kind sample");
   }
 }
 

@@ -20,9 +20,9 @@ void run(Bytes input) {
     static_cast<void>(dataset.read_bytes(sequence));
   }
   for (std::int64_t d = 0; d < dataset.num_documents(); ++d) {
-    require(dataset.document(d).end <= dataset.num_sequences(), "a document has sequences of the dataset");
+    require(dataset.document(d).end <= dataset.num_sequences(), "a document ends within the dataset");
   }
-  require(tokens == dataset.num_tokens(), "sequences are all there is");
+  require(tokens == dataset.num_tokens(), "the sequences have all tokens of the dataset");
 }
 
 }  // namespace evenkeel::fuzz

@@ -32,7 +32,8 @@ RequestBody body_of(std::string_view text) {
 /// Lines are outlined if possible, which must give the same result as parsing them.
 void require_same(const ReceivedSamples& received, const ReceivedSamples& parsed) {
   require(received.schema() == parsed.schema(), "outlined and parsed lines have the same fields");
-  require(received.samples().size() == parsed.samples().size(), "there are as many of both");
+  require(received.samples().size() == parsed.samples().size(),
+          "outlined and parsed lines have the same number of samples");
   for (std::size_t i = 0; i < received.samples().size(); ++i) {
     const ReceivedSample& one = received.samples()[i];
     const ReceivedSample& other = parsed.samples()[i];
@@ -65,7 +66,7 @@ void require_readable(const ReceivedSamples& received) {
     const stream::SampleAccepted& accepted = received.samples()[i].accepted;
     const SampleShape& shape = batch.samples()[i];
     require(shape.prompt == accepted.prompt && shape.response == accepted.response,
-            "with the lengths it had");
+            "each sample is read with the lengths that it had");
   }
 }
 
@@ -92,10 +93,11 @@ void send(Buffer& buffer, std::string_view text, Packing packing, SampleForm for
   require_readable(received);
   const Intake intake = buffer.accept_samples(received);
   const std::int64_t after = buffer.status().stream.received.samples;
-  require(intake.accepted + intake.stale + intake.dropped == after - before, "what is accepted is received");
+  require(intake.accepted + intake.stale + intake.dropped == after - before,
+          "accepted, stale and dropped samples are received");
   require(
       intake.accepted + intake.stale + intake.dropped + intake.duplicates == std::ssize(received.samples()),
-      "each sample is accepted or a duplicate");
+      "each sample is accepted, stale, dropped or a duplicate");
 }
 
 }  // namespace

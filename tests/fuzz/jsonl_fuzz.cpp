@@ -12,7 +12,7 @@ void run(Bytes input) {
   const std::vector<LineRef> lines = scan_lines(file).lines;
   for (const LineRef& line : lines) static_cast<void>(is_rollout(file, line));
   const RaggedBatch batch = read_samples(file, lines, infer_schema(file, lines));
-  require(batch.samples().size() == lines.size(), "a line is a sample");
+  require(batch.samples().size() == lines.size(), "there is one sample per line");
 }
 
 }  // namespace evenkeel::fuzz

@@ -72,7 +72,8 @@ void read_all(const Store& store) {
   for (std::int64_t number = 1; number <= last_number; ++number) {
     tell([&] {
       store.read_body(number, [&](std::string_view body) {
-        require(body.find_first_not_of('b') == std::string_view::npos, "a body is as it was, or told");
+        require(body.find_first_not_of('b') == std::string_view::npos,
+                "a body that can be read is unchanged");
       });
     });
   }

@@ -91,7 +91,7 @@ void require_limits(const LengthTable& table, const PlanSettings& settings, cons
   const bool has_groups = settings.find<ContextGroupSettings>() != nullptr;
   const int size = has_groups ? m.context.size : settings.cp.size;
   require(m.aligned_tokens <= settings.cap(size), "no micro-batch is above the cap");
-  require(std::ssize(m.entries) <= settings.limits().max_items, "none has too many samples");
+  require(std::ssize(m.entries) <= settings.limits().max_items, "no micro-batch has too many samples");
   if (!packed || settings.sharing != PrefixSharing::none) return;
   const std::int64_t alignment = settings.alignment(size);
   std::int64_t aligned = 0;
@@ -105,8 +105,8 @@ void require_counts(const PlanSettings& settings, const StepPlan& plan) {
   for (const DpRankPlan& rank : plan.ranks)
     require(std::ssize(rank.micro_batches) == plan.num_micro_batches(), "DP ranks have equal counts");
   for (const std::int64_t count : plan.counts) {
-    require(count % settings.count_multiple() == 0, "counts are multiples");
-    require(count >= settings.micro_batch.min_count, "counts are not below the fewest");
+    require(count % settings.count_multiple() == 0, "counts are multiples of count_multiple");
+    require(count >= settings.micro_batch.min_count, "counts are at least min_count");
   }
 }
 
@@ -125,7 +125,7 @@ void require_end(const StepPlan& plan) {
       const auto first = static_cast<std::size_t>(own->context.first.value());
       const auto end = first + static_cast<std::size_t>(own->context.size);
       require(end <= next.size() && first <= rank && rank < end,
-              "a group is of ranks, and has those that list it");
+              "a group has only existing ranks, and every rank that lists it");
       bool all_here = true;
       for (std::size_t member = first; member < end; ++member) {
         const MicroBatchPlan* theirs = waiting(member);

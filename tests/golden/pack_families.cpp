@@ -1,6 +1,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
@@ -60,7 +61,8 @@ std::vector<RowRange> kept_rows(const json& input) {
 
 json postprocess(const json& input) {
   const json& packed = input.at("output");
-  if (packed.size() != 1) throw InputError("output", "must have one packed row");
+  if (packed.size() != 1)
+    throw InputError("output", "has " + std::to_string(packed.size()) + " packed rows; it must have 1");
   const bool has_trailing = !packed[0].empty() && packed[0][0].is_array();
   const Integers aligned_lengths = differences(input.at("cu_seqlens_padded"));
   const std::int64_t seq_len = input.at("seq_len");

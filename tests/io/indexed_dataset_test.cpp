@@ -219,7 +219,7 @@ TEST(IndexedDataset, data_of_another_size_is_refused) {
 
 TEST(IndexedDataset, offsets_other_than_the_end_of_the_sequence_before_are_refused) {
   EXPECT_EQ(indexed_error(small_index_with(54, bytes_of(std::int64_t{4}))),
-            "sequence 1 starts at byte 4 of .bin (at byte 54); it must start at byte 6");
+            "sequence 1 starts at byte 4 of .bin (at byte 54 of the index); it must start at byte 6");
   for (const std::int64_t offset :
        {std::int64_t{-6}, std::int64_t{0}, std::int64_t{7}, std::int64_t{8},
         std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()}) {

@@ -73,8 +73,8 @@ TEST(LineFiles, name_both_files_with_conflicting_fields) {
   const std::vector<LineRef> lines{scan_whole(a.path()).lines[0], last};
   const ErrorReport report = report_of<InputError>([&] { (void)infer_schema(files, lines); });
   EXPECT_EQ(report.where, b.line(2));
-  EXPECT_THAT(report.message, HasSubstr("is boolean in line 2 of " + b.path().string()));
-  EXPECT_THAT(report.message, HasSubstr("is a number in line 1 of " + a.path().string()));
+  EXPECT_THAT(report.message, HasSubstr("holds booleans in line 2 of " + b.path().string()));
+  EXPECT_THAT(report.message, HasSubstr("holds numbers in line 1 of " + a.path().string()));
 }
 
 }  // namespace

@@ -160,8 +160,9 @@ TEST(TensorFile, a_header_that_is_malformed_is_refused) {
   EXPECT_THAT(message("{"), HasSubstr("not valid JSON"));
   EXPECT_THAT(message(""), HasSubstr("not valid JSON"));
   EXPECT_THAT(message("[]"), HasSubstr("not a JSON object"));
-  EXPECT_THAT(message(R"({"a":1})"), HasSubstr("tensor 'a' is not an object"));
-  EXPECT_THAT(message(R"({"__metadata__":[]})"), HasSubstr("__metadata__ is not an object"));
+  EXPECT_THAT(message(R"({"a":1})"), HasSubstr("entry for tensor 'a' is not a JSON object"));
+  EXPECT_THAT(message(R"({"__metadata__":[]})"),
+              HasSubstr("__metadata__ in the header is not a JSON object"));
   EXPECT_THAT(message(R"({"__metadata__":{"a":1}})"), HasSubstr("__metadata__ 'a' is not a string"));
   EXPECT_THAT(message(R"({"__metadata__":{"a":"1","a":"2"}})"), HasSubstr("__metadata__ has 'a' twice"));
   const std::string entry = R"({"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
@@ -174,7 +175,7 @@ TEST(TensorFile, a_tensor_entry_that_is_malformed_is_refused) {
   };
   EXPECT_THAT(message(R"({"shape":[8],"data_offsets":[0,8]})"), HasSubstr("no dtype"));
   EXPECT_THAT(message(R"({"dtype":"F9","shape":[8],"data_offsets":[0,8]})"),
-              HasSubstr("F9, which is not a dtype of safetensors"));
+              HasSubstr("F9, which is not a known dtype of safetensors"));
   EXPECT_THAT(message(R"({"dtype":"U8","data_offsets":[0,8]})"), HasSubstr("shape is missing"));
   EXPECT_THAT(message(R"({"dtype":"U8","shape":8,"data_offsets":[0,8]})"), HasSubstr("shape is not a list"));
   EXPECT_THAT(message(R"({"dtype":"U8","shape":[-8],"data_offsets":[0,8]})"),

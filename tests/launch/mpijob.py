@@ -193,7 +193,7 @@ def inside(folder: pathlib.Path, evenkeel: str) -> int:
         print(done.stdout, done.stderr, sep="")
         assert done.returncode == 0, f"the launcher ends with {done.returncode}"
         wanted = "0 steps left" if run_again else f"dp {slots * worker['replicas'] // 4} x pp 1"
-        assert wanted in done.stdout + done.stderr, f"it does not say '{wanted}'"
+        assert wanted in done.stdout + done.stderr, f"the launcher's output does not contain '{wanted}'"
         if not run_again:
             assert "bytes between nodes" in done.stdout
             report = json.loads(pathlib.Path(HOME, "output/report/report.json").read_text(encoding="utf-8"))

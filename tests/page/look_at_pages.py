@@ -107,10 +107,11 @@ def check_page(browser: Browser, page: pathlib.Path, sections: list[str]) -> Non
 def check_words(browser: Browser, pages: dict[str, pathlib.Path]) -> None:
     """Checks the text of pages about several steps, and about the page itself."""
     documents = {name: browser.document(pages[name]) for name in ("run", "profiles", "comparison")}
-    require("Sums over all steps" in documents["run"], "a run of many steps has no sums over them")
-    require("Sums over all steps" not in documents["profiles"], "a run of one step speaks of all steps")
-    require("job.yaml, " in documents["run"] and "from " in documents["run"], "the run's job is not named")
-    require("<title>Ways to plan a step: " in documents["comparison"], "the comparison's lengths are not named")
+    require("Sums over all steps" in documents["run"], "the page of the run with several steps lacks 'Sums over all steps'")
+    require("Sums over all steps" not in documents["profiles"], "the page of the run with one step has 'Sums over all steps'")
+    require("job.yaml, " in documents["run"] and "from " in documents["run"], "the run's page lacks 'job.yaml, ' or 'from '")
+    require("<title>Ways to plan a step: " in documents["comparison"],
+            "the comparison's title does not begin with 'Ways to plan a step: '")
 
 
 def check_colours(browser: Browser, page: pathlib.Path, folder: pathlib.Path) -> None:

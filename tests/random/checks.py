@@ -45,7 +45,7 @@ class DeliveredEntries:
             if left[id(entry)] > 0 and self._contains(m, at, entry):
                 left[id(entry)] -= 1
                 return entry
-        require(False, m.place, "sample", m.samples[at], "is not what the source has, or comes too often")
+        require(False, m.place, "sample", m.samples[at], "differs from the source, or is delivered too often")
         raise AssertionError
 
     def _contains(self, m: MicroBatch, at: int, entry: Entry) -> bool:
@@ -206,7 +206,7 @@ def check_results(checks: PassChecks, folder: pathlib.Path) -> None:
         for at, number in enumerate(numbers):
             tokens = found["token_hash"].values[offsets[at]:offsets[at + 1]] if "token_hash" in found else None
             entry = next((e for e in left[number] if tokens is None or tokens == hashes_of(e)), None)
-            require(entry is not None, path, "has other hashes of sample", number)
+            require(entry is not None, path, "has wrong hashes for sample", number)
             left[number].remove(entry)
             require(found["sample_hash"].values[at] == token_hash(entry.length, number, 0), path, "hash of", number)
             expected = response_hashes(checks.passing, entry)

@@ -62,7 +62,7 @@ class DumpedStep:
 def numbered(folder: pathlib.Path, name: str) -> list[pathlib.Path]:
     found = sorted(path for path in folder.iterdir() if re.fullmatch(name + r"-\d+(\.safetensors)?", path.name))
     numbers = [int(re.search(r"\d+", path.name).group()) for path in found]
-    require(numbers == list(range(len(numbers))), folder, "has of", name, "the numbers", numbers)
+    require(numbers == list(range(len(numbers))), folder, "has", name, "numbers", numbers, "instead of all from 0")
     return found
 
 
@@ -85,7 +85,7 @@ def _files(place: pathlib.Path, tp: int) -> list[dict]:
             require(len(mine) == len(files), copy, "has", len(mine), "micro-batches of", len(files))
             for one, other in zip(mine, files):
                 require(_of_any_copy(one) == _of_any_copy(other), one, "is not", other)
-    require(len({len(files) for files in stages}) == 1, place, "has stages with different micro-batches")
+    require(len({len(files) for files in stages}) == 1, place, "has pipeline stages with different numbers of micro-batches")
     return [{"path": files[0], "stages": [read_safetensors(file) for file in files]} for files in zip(*stages)]
 
 
@@ -106,7 +106,8 @@ def _grid_step(folder: pathlib.Path, job, number: int) -> DumpedStep:
     for dp, rank in enumerate(numbered(folder, "dp")):
         places = [_files(place, job.key("mesh.tp", 1)) for place in numbered(rank, "cp")]
         require(len(places) == job.key("mesh.cp", 1), rank, "has", len(places), "context-parallel ranks")
-        require(len({len(files) for files in places}) == 1, rank, "has places with different micro-batches")
+        require(len({len(files) for files in places}) == 1, rank,
+                "has context-parallel ranks with different numbers of micro-batches")
         counts.append(len(places[0]))
         for m, members in enumerate(zip(*places)):
             micro_batches.append(_whole(str(members[0]["path"]), dp, m, list(members)))

@@ -65,7 +65,7 @@ def check_comparison(program: str, job: Job, folder: pathlib.Path) -> None:
         least = (way["share"] == "tree" and way["least_work_over_bound"]) or 0
         rounding = 1 + 1e-6
         require(ends and least <= way["work_over_bound"] * rounding and way["work_over_bound"] <= min(ends) * rounding,
-                "evenkeel plan --compare has these figures:", way)
+                "evenkeel plan --compare has no times, times below the work, or work below the least possible:", way)
 
 
 def check_plan(program: str, job: Job, passes: list, folder: pathlib.Path) -> None:
@@ -90,7 +90,7 @@ def check_plan(program: str, job: Job, passes: list, folder: pathlib.Path) -> No
             if not is_placed(job, profile):
                 require([list(map(list, rank)) for rank in of_ranks] ==
                         [[m["samples"] for m in rank["micro_batches"]] for rank in plan["ranks"]],
-                        "evenkeel plan has other DP ranks than evenkeel run")
+                        "evenkeel plan assigns samples to other DP ranks or micro-batches than evenkeel run")
             require(plan["num_micro_batches"] == max(step.counts), "evenkeel plan has", plan["num_micro_batches"],
                     "micro-batches,", "evenkeel run", max(step.counts))
-        require(of_plan == ran, "evenkeel plan has", dict(of_plan - ran), "where evenkeel run has", dict(ran - of_plan))
+        require(of_plan == ran, "evenkeel plan has", dict(of_plan - ran), "but evenkeel run has", dict(ran - of_plan))

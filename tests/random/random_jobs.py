@@ -76,7 +76,7 @@ class Jobs:
         done = self._run(job, folder, "dump", ["--state", "state", "--steps", "1"] if job.is_resumed else [])
         if job.is_resumed and done.returncode == 0:
             done = self._run(job, folder, "dump", ["--state", "state", "--resume"])
-        require(done.returncode != 0 or not job.must_be_refused, "is run, though it should be refused")
+        require(done.returncode != 0 or not job.must_be_refused, "runs to its end, but must be refused")
         if done.returncode != 0:
             refusal = require_refusal(job, done, folder)
             shutil.rmtree(folder)

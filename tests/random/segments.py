@@ -60,7 +60,7 @@ class Segments:
             return []
         found = [path for path in self._paths if [t for s in path for t in self._tokens[s]] == entry.tokens]
         found = [path for path in found if self._has_ids_of(entry, path)]
-        require(bool(found), self._m.place, "sample", entry.number, "is on no path of segments")
+        require(bool(found), self._m.place, "sample", entry.number, "does not match any path of segments")
         ends = self._m.structure("segment_sample")
         own = [path for path in found if ends[path[-1]] == entry.number]
         # A shared prompt does not say which samples end with it. Equal samples have one segment each, or one in common.

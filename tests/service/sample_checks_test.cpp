@@ -30,7 +30,7 @@ std::string refusal_of_labels(DType dtype, std::vector<std::int64_t> trailing) {
 TEST(SampleChecks, describe_a_field_with_the_article_of_its_dtype) {
   const std::string must = "; it must have one int64 per token or response token";
   EXPECT_EQ(refusal_of_labels(DType::int64, {}), "taken");
-  EXPECT_EQ(refusal_of_labels(DType::int64, {2}), "is an int64 token field of rows of 2" + must);
+  EXPECT_EQ(refusal_of_labels(DType::int64, {2}), "is an int64 token field with rows of shape [2]" + must);
   EXPECT_EQ(refusal_of_labels(DType::int32, {}), "is an int32 token field" + must);
   EXPECT_EQ(refusal_of_labels(DType::uint8, {}), "is a uint8 token field" + must);
   EXPECT_EQ(refusal_of_labels(DType::float32, {}), "is a float32 token field" + must);

@@ -198,7 +198,7 @@ TEST(Message, of_a_rank_that_knows_no_other_says_what_it_waits_for) {
   EXPECT_EQ(
       message_of_waiting(watched(5, "n1", {"ranks meet", -1, "other ranks in MPI_Allreduce"}), 60),
       "rank 5 (host n1) has made no progress for 51.0 seconds. Last activity: ranks meet, waiting for other "
-      "ranks in MPI_Allreduce. Another rank is not responding, but the watchdogs had not connected yet, so "
+      "ranks in MPI_Allreduce. Another rank is not responding, but the watchdogs have not connected yet, so "
       "it cannot be identified; check that every rank is running. Aborting the job, to end it within "
       "the time limit of the watchdog, 60 s");
 }

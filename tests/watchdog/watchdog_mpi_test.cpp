@@ -223,7 +223,7 @@ TEST(Watchdog, detects_a_rank_stopped_before_the_first_meeting) {
   if (world.rank() != 0) return;
   EXPECT_THAT(heard.message(),
               AllOf(StartsWith("rank 0 (host "), HasSubstr("waiting for other ranks in MPI_Allreduce"),
-                    HasSubstr("the watchdogs had not connected yet")));
+                    HasSubstr("the watchdogs have not connected yet")));
 }
 
 TEST(Watchdog, tolerates_ranks_that_arrive_one_after_another) {

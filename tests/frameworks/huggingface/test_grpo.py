@@ -76,7 +76,7 @@ def test_batches_with_images_are_refused():
 
     ones = torch.ones(2, 3)
     batch = {"prompt_ids": ones, "prompt_mask": ones, "completion_ids": ones, "completion_mask": ones, "pixel_values": ones}
-    with pytest.raises(evenkeel.InputError, match="input 'pixel_values': is not supported: batches must contain only text"):
+    with pytest.raises(evenkeel.InputError, match="input 'pixel_values': is not supported: only TRL's inputs for text"):
         _rows_of(batch, [0])
 
 

@@ -79,5 +79,5 @@ def test_an_actor_that_shuffles_gets_even_ranks(installed):
 
 
 def test_partitions_that_are_not_whole_are_refused():
-    with pytest.raises(evenkeel.InputError, match="lengths: has 6 samples, which is not a multiple of 2 mini-batches on 2 ranks. Change"):
+    with pytest.raises(evenkeel.InputError, match="lengths: has 6 samples, which is not a multiple of 4, the product of 2 mini-batches and 2 ranks. Change"):
         evenkeel.verl.partitions_of_mini_batches([1] * 6, 2, 2)

@@ -145,7 +145,8 @@ TEST(TokenPlaces, reject_a_conversion_to_rows_with_other_numbers_of_tokens) {
     return [&from, to] { require_same_rows(from, TokenPlaces(to, 2, PaddingSide::left)); };
   };
   EXPECT_NO_THROW(converted_to({1, 2})());
-  EXPECT_THAT(message_of(converted_to({2, 1})), HasSubstr("row 0 has 1 token, but 2 places"));
+  EXPECT_THAT(message_of(converted_to({2, 1})),
+              HasSubstr("row 0 has 1 token in the source, but 2 places in the target"));
   EXPECT_THAT(message_of(converted_to({1, 1, 1})),
               HasSubstr("there are 2 source rows and 3 target rows; the two numbers must be equal"));
 }

@@ -194,10 +194,12 @@ TEST(CarriedFields, are_refused_by_name_if_they_cannot_be_cut) {
     EXPECT_THAT(refusal({wrong, spans}), HasSubstr("field 'patches': is of kind "));
   }
   for (const auto& [form, description] :
-       {std::pair{FieldSpec{"spans", DType::int32, FieldKind::rows, {2}}, "an int32 rows field of rows of 2"},
-        std::pair{FieldSpec{"spans", DType::int64, FieldKind::rows, {3}}, "an int64 rows field of rows of 3"},
+       {std::pair{FieldSpec{"spans", DType::int32, FieldKind::rows, {2}},
+                  "an int32 rows field with rows of shape [2]"},
+        std::pair{FieldSpec{"spans", DType::int64, FieldKind::rows, {3}},
+                  "an int64 rows field with rows of shape [3]"},
         std::pair{FieldSpec{"spans", DType::int64, FieldKind::sample, {2, 2}},
-                  "an int64 sample field of rows of 2 x 2"}}) {
+                  "an int64 sample field with rows of shape [2, 2]"}}) {
     EXPECT_THAT(refusal({patches, form}),
                 HasSubstr("field 'spans': is named by fields.patches.cut_by, but is " +
                           std::string(description) + "; it must be int64 rows of shape [2]"));
